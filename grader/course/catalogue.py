@@ -25,6 +25,7 @@ class Course:
     parts: tuple[Part, ...]
     tracks: tuple[Track, ...]
     _pages: dict[str, ChapterPage] = field(default_factory=dict, repr=False, compare=False)
+    _checked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @cached_property
     def _chapters(self) -> dict[str, Chapter]:
@@ -50,20 +51,19 @@ class Course:
 
     def page(self, chapter_id: str) -> ChapterPage:
         """What a built chapter says about itself; the files of its exercises are known to be there afterwards."""
+        page = self.draft(chapter_id)
+        for exercise in page.exercises:
+            self.check_files(exercise)
+        return page
+
+    def draft(self, chapter_id: str) -> ChapterPage:
+        """The page of a chapter that may still be in the making: some of its exercises' files may be missing."""
         if chapter_id not in self._pages:
             chapter = self.chapter(chapter_id)
             if not chapter.built:
                 raise CourseError(f"{chapter.id} {chapter.title} is not built yet")
-            page = self.draft(chapter_id)
-            for exercise in page.exercises:
-                self._check_files(exercise)
-            self._pages[chapter_id] = page
+            self._pages[chapter_id] = read_page(self.root / "exercises" / chapter.folder / "chapter.yaml", chapter)
         return self._pages[chapter_id]
-
-    def draft(self, chapter_id: str) -> ChapterPage:
-        """The page of a chapter that is being written: some of its exercises' files may still be missing."""
-        chapter = self.chapter(chapter_id)
-        return read_page(self.root / "exercises" / chapter.folder / "chapter.yaml", chapter)
 
     def exercises(self) -> Iterator[Exercise]:
         """Every exercise of every built chapter, in course order."""
@@ -74,9 +74,10 @@ class Course:
     def exercise(self, exercise_id: str) -> Exercise:
         """The exercise with this id ("4.2/online_softmax")."""
         chapter_id, _, slug = exercise_id.partition("/")
-        exercises = self.page(chapter_id).exercises
+        exercises = self.draft(chapter_id).exercises
         for exercise in exercises:
             if exercise.slug == slug:
+                self.check_files(exercise)
                 return exercise
         slugs = [exercise.slug for exercise in exercises]
         raise CourseError(f"there is no exercise {slug!r} in {chapter_id}{near(slug, slugs)}")
@@ -103,7 +104,10 @@ class Course:
             (self.root / "tests" / "chapters" / exercise.folder / "alternatives" / exercise.slug).glob("*.py")
         )
 
-    def _check_files(self, exercise: Exercise) -> None:
+    def check_files(self, exercise: Exercise) -> None:
+        """Stub, solution and hidden tests are there. Raises CourseError."""
+        if exercise.id in self._checked:
+            return
         wanted = (
             (self.solution_path(exercise), "the solution", "write it"),
             (self.stub_path(exercise), "the stub", "`grade dev stubs` makes it from the solution"),
@@ -111,9 +115,8 @@ class Course:
         )
         for path, what, remedy in wanted:
             if not path.is_file():
-                raise CourseError(
-                    f"{path}: {what} of {exercise.id} is missing; {remedy}, or take it out of chapter.yaml"
-                )
+                raise CourseError(f"{path}: {exercise.id} lacks {what}; {remedy}, or take it out of chapter.yaml")
+        self._checked.add(exercise.id)
 
 
 def load(root: Path | None = None) -> Course:

@@ -88,13 +88,15 @@ def _part(course: Course, number: int) -> Part:
 
 
 def _of_part(course: Course, part: Part, slug: str | None) -> list[Exercise]:
-    exercises = [exercise for c in part.chapters if c.built for exercise in course.page(c.id).exercises]
-    if not exercises:
+    built = [chapter for chapter in part.chapters if chapter.built]
+    if not built:
         raise NotBuiltError(
             f"no chapter of part {part.number}, {part.title}, is built yet{_built_so_far(course)}",
             [(None, chapter) for chapter in course.chapters() if chapter.built],
         )
-    return exercises if slug is None else _named(slug, exercises, f"part {part.number}")
+    if slug is not None:
+        return _named(course, slug, built, f"part {part.number}")
+    return [exercise for chapter in built for exercise in course.page(chapter.id).exercises]
 
 
 def _chapter(course: Course, part_number: int, number: int) -> Chapter:
@@ -110,14 +112,17 @@ def _chapter(course: Course, part_number: int, number: int) -> Chapter:
 def _of_chapter(course: Course, chapter: Chapter, slug: str | None) -> list[Exercise]:
     if not chapter.built:
         raise not_built(course, chapter)
-    exercises = list(course.page(chapter.id).exercises)
-    return exercises if slug is None else _named(slug, exercises, chapter.id)
+    if slug is not None:
+        return _named(course, slug, [chapter], chapter.id)
+    return list(course.page(chapter.id).exercises)
 
 
-def _named(slug: str, exercises: Sequence[Exercise], where: str) -> list[Exercise]:
+def _named(course: Course, slug: str, chapters: Sequence[Chapter], where: str) -> list[Exercise]:
     slug = slug.replace("-", "_")
+    exercises = [exercise for chapter in chapters for exercise in course.draft(chapter.id).exercises]
     for exercise in exercises:
         if exercise.slug == slug:
+            course.check_files(exercise)
             return [exercise]
     slugs = [exercise.slug for exercise in exercises]
     offer = near(slug, slugs) or f"; its exercises are {', '.join(slugs)}"
@@ -126,9 +131,10 @@ def _named(slug: str, exercises: Sequence[Exercise], where: str) -> list[Exercis
 
 def _by_name(course: Course, name: str, typed: str) -> list[Exercise]:
     """An exercise's slug, or else a chapter's."""
-    exercises = list(course.exercises())
+    exercises = [exercise for c in course.chapters() if c.built for exercise in course.draft(c.id).exercises]
     matches = [exercise for exercise in exercises if exercise.slug == name]
     if len(matches) == 1:
+        course.check_files(matches[0])
         return matches
     if matches:
         raise TargetError(f"{name} is in two chapters; say which: {' or '.join(e.id for e in matches)}")
