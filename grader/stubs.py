@@ -74,7 +74,7 @@ def write_stubs(course: Course, chapters: Iterable[str] | None = None) -> list[P
     for exercise in _drafted(course, chapters, faults):
         path = course.stub_path(exercise)
         try:
-            stub = _derived(course, exercise)
+            stub = derived_stub(course, exercise)
         except CourseError as error:
             faults.append(str(error))
             continue
@@ -97,7 +97,7 @@ def stale_stubs(course: Course, chapters: Iterable[str] | None = None) -> list[P
     stale: list[Path] = []
     for exercise in _drafted(course, chapters, faults):
         path = course.stub_path(exercise)
-        if not path.is_file() or path.read_bytes() != _derived(course, exercise).encode():
+        if not path.is_file() or path.read_bytes() != derived_stub(course, exercise).encode():
             stale.append(path)
     if faults:
         raise CourseError("\n".join(faults))
@@ -106,10 +106,6 @@ def stale_stubs(course: Course, chapters: Iterable[str] | None = None) -> list[P
 
 def derived_stub(course: Course, exercise: Exercise) -> str:
     """The stub of an exercise, made from its solution; exercises/ may hold somebody's edits instead."""
-    return _derived(course, exercise)
-
-
-def _derived(course: Course, exercise: Exercise) -> str:
     path = course.solution_path(exercise)
     try:
         source = path.read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 KINDS = ("python", "numpy", "torch", "triton", "cuda")
 LEVELS = ("intro", "core", "advanced")
@@ -41,9 +41,9 @@ class Exercise:
     """Functions that the submission may not call, such as "torch.softmax"."""
     hints: tuple[str, ...]
     """Three: a nudge, the approach, nearly the code."""
-    mistakes: dict[str, str]
+    mistakes: dict[str, str] = field(hash=False)
     """Wrong programs that people write, by name, each with its diagnosis."""
-    gpu: tuple[dict[str, str], ...]
+    gpu: tuple[dict[str, str], ...] = field(hash=False)
     """For kernels: what is timed where there is a GPU, as a shape and a target."""
     limits: Limits
 

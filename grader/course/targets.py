@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from grader.course.catalogue import Course
 from grader.course.errors import NotBuiltError, TargetError, near
 from grader.course.structure import Chapter, Exercise, Part, Track
+from grader.course.tracks_yaml import RESERVED
 
 # 4.2, 04.2, 4/2, 4-2, each with an exercise after a slash or without
 _CHAPTER = re.compile(r"0*(\d+)[./-]0*(\d+)(?:/(.+))?")
@@ -143,9 +144,8 @@ def _by_name(course: Course, name: str, typed: str) -> list[Exercise]:
         return _of_chapter(course, chapters[0], None)
     if chapters:
         raise TargetError(f"{name} is more than one chapter; say which: {' or '.join(c.id for c in chapters)}")
-    known = (
-        [e.slug for e in exercises] + [t.key for t in course.tracks] + [c.slug for c in course.chapters() if c.built]
-    )
+    words = [*RESERVED, *(track.key for track in course.tracks), *(c.slug for c in course.chapters() if c.built)]
+    known = [exercise.slug for exercise in exercises] + words
     offer = near(name, known) or "; `grade list` shows all"
     raise TargetError(f"no exercise {typed!r}{offer}")
 
