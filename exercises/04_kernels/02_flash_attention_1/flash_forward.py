@@ -1,0 +1,84 @@
+"""FlashAttention's forward pass for one head, with every byte counted."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class HBM(Protocol):
+    """The large, slow memory. It counts what passes through it; nothing else reaches q, k, v, o and lse."""
+
+    def load(self, name: str, start: int, stop: int) -> Tensor:
+        """Rows start, ..., stop - 1 of "q" (n, d), "k" (m, d) or "v" (m, d); 0 <= start < stop <= n or m."""
+
+    def store(self, name: str, start: int, rows: Tensor) -> None:
+        """Writes rows start, start + 1, ... of "o" (n, d) or of "lse" (n,)."""
+
+
+def flash_forward(
+    hbm: HBM,
+    n: int,
+    m: int,
+    d: int,
+    *,
+    block_q: int,
+    block_k: int,
+    causal: bool = False,
+    scale: float | None = None,
+) -> None:
+    """Writes o = softmax(scale * q @ k.T) @ v and lse = logsumexp(scale * q @ k.T) of n queries and m keys to hbm.
+
+    hbm.load gives rows of "q", "k" and "v", all float16 or all float32; hbm.store takes "o", in the dtype of q, and
+    "lse", always float32. n, m, d >= 1. scale None means d ** -0.5; any other number is used as it is.
+
+    Query tiles start at rows 0, block_q, 2 * block_q, ... (the last may be shorter). For each of them:
+
+    1. load the tile of q, once;
+    2. from key 0 on, load the tiles k[j : min(j + block_k, m)] and v[...], each once, and update the running maximum,
+       the sum l and the unscaled output acc of every row (online softmax);
+    3. divide acc by l, and store the rows of o and of lse, each exactly once.
+
+    Inputs are widened to float32 first, and scores, sums and output stay float32 until o is stored. lse is natural
+    (base e).
+
+    causal: query i sees key j where j <= i + m - n (both sequences end at the same token, as in decoding with a cache).
+    A key tile that no row of the query tile sees is not loaded. A row that sees no key at all (n > m) gets o = 0 and
+    lse = -inf; its query tile is loaded all the same.
+
+    Cost: traffic exactly as flash_elements says. No tensor has more than max(block_q * block_k, block_q * d,
+    block_k * d) elements. Two matrix products a visited tile, 4 * block_q * block_k * d FLOPs. Float32 results of shape
+    (block_q, d), other than products and in-place updates: two a visited tile (rescale acc, add to it), and six more a
+    query tile for what stands outside the inner loop.
+    Source: arXiv:2205.14135; the order of the loops and the late division are those of arXiv:2307.08691.
+    """
+    raise NotImplementedError("4.2/flash_forward: write flash_forward")
+
+
+def flash_elements(n: int, m: int, d: int, *, block_q: int, block_k: int, causal: bool = False) -> tuple[int, int]:
+    """(elements loaded, elements stored) by flash_forward, without running it.
+
+    Loaded are n * d of q and 2 * d for every key row of every visited tile (a tile that any row of the query tile sees
+    is loaded whole, clipped at m); stored are n * d of o and n of lse.
+    """
+    raise NotImplementedError("4.2/flash_forward: write flash_elements")
+
+
+def standard_elements(n: int, m: int, d: int) -> tuple[int, int]:
+    """(elements loaded, elements stored) by the textbook program in three kernels, each reading and writing in full:
+
+    S = q @ k.T;  P = softmax(S);  o = P @ v        (q, o: (n, d); k, v: (m, d); S, P: (n, m); no mask, no lse).
+    """
+    raise NotImplementedError("4.2/flash_forward: write standard_elements")
+
+
+def fa1_blocks(sram: int, d: int) -> tuple[int, int]:
+    """(block_q, block_k) of the FlashAttention paper, for an on-chip memory of `sram` elements (not bytes).
+
+    block_k = ceil(sram / (4 * d)), so that tiles of q, k, v and o fit together; block_q = min(block_k, d), so that the
+    scores fit too. Exact for integers of any size.
+    Source: arXiv:2205.14135, algorithm 1.
+    """
+    raise NotImplementedError("4.2/flash_forward: write fa1_blocks")
