@@ -1,0 +1,126 @@
+"""Two pointwise fusions: bias-GELU, and RoPE in place.
+
+Four rules hold for every Triton exercise of this chapter.
+
+1. Any size is allowed: mask whatever hangs over the edge of a tensor, on loads and on stores. A lane that is masked off
+   holds nothing defined unless the load has an `other`.
+2. Values are widened to float32 when they are loaded, and rounded to the tensor's own dtype when they are stored.
+3. The programs of one launch run in any order and do not see each other's results.
+4. The wrapper checks, allocates, takes views and launches. It computes nothing with torch and copies no input.
+
+Your kernels go anywhere in this file, above the function that launches them.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+### BEGIN SOLUTION
+@triton.jit
+def bias_gelu_kernel(x_ptr, bias_ptr, y_ptr, rows, n, BLOCK_ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    col = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    col_ok = col < n
+    ok = (row < rows)[:, None] & col_ok[None, :]
+    at = row[:, None] * n + col[None, :]
+    # One row of bias serves all rows of the tile.
+    bias = tl.load(bias_ptr + col, mask=col_ok, other=0.0).to(tl.float32)
+    v = tl.load(x_ptr + at, mask=ok, other=0.0).to(tl.float32) + bias[None, :]
+    tl.store(y_ptr + at, 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476)), mask=ok)
+
+
+@triton.jit
+def rotate_heads(x_ptr, cos, sin, heads, D: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Rotates the heads of one token; x_ptr points at the first. cos and sin: BLOCK_D values in float32."""
+    head = tl.arange(0, BLOCK_H)
+    pair = tl.arange(0, BLOCK_D)
+    ok = (head < heads)[:, None] & (pair < D // 2)[None, :]
+    first = x_ptr + head[:, None] * D + pair[None, :]
+    second = first + D // 2
+    # Both halves are in registers before either is overwritten.
+    a = tl.load(first, mask=ok, other=0.0).to(tl.float32)
+    b = tl.load(second, mask=ok, other=0.0).to(tl.float32)
+    tl.store(first, a * cos[None, :] - b * sin[None, :], mask=ok)
+    tl.store(second, b * cos[None, :] + a * sin[None, :], mask=ok)
+
+
+@triton.jit
+def rope_kernel(
+    q_ptr, k_ptr, cos_ptr, sin_ptr, stride_qt, stride_kt, q_heads, k_heads,
+    D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr, INVERSE: tl.constexpr,
+):  # fmt: skip
+    token = tl.program_id(0).to(tl.int64)
+    pair = tl.arange(0, BLOCK_D)
+    pair_ok = pair < D // 2
+    cos = tl.load(cos_ptr + token * (D // 2) + pair, mask=pair_ok, other=0.0)
+    sin = tl.load(sin_ptr + token * (D // 2) + pair, mask=pair_ok, other=0.0)
+    if INVERSE:
+        sin = -sin
+    rotate_heads(q_ptr + token * stride_qt, cos, sin, q_heads, D, BLOCK_Q, BLOCK_D)
+    rotate_heads(k_ptr + token * stride_kt, cos, sin, k_heads, D, BLOCK_K, BLOCK_D)
+
+
+### END SOLUTION
+
+
+def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:
+    """gelu(x + bias) in one pass over x.
+
+    x (..., n) contiguous, with any number of leading axes; bias (n,) contiguous, in x's dtype: float32, float16 or
+    bfloat16. Returns a new tensor of x's shape and dtype. An empty x (any size 0) gives an empty tensor without a
+    launch.
+
+    With v = x + bias in float32, gelu(v) = v * Phi(v) = 0.5 * v * (1 + erf(v / sqrt(2))): the exact form, not the tanh
+    approximation, which is off by up to 5e-4 (arXiv:1606.08415).
+
+    Cost: one launch. x is read once and the result written once, nothing else is written. The bias is small and stays
+    in cache: a program may read the entries that it needs again, but all programs together read at most one bias entry
+    per element of x. No block is larger than 16384 elements, and there are at most max(64, elements / 256) programs: a
+    program has enough to do to be worth its start.
+    """
+    ### BEGIN SOLUTION
+    y = torch.empty_like(x)
+    if x.numel() == 0:
+        return y
+    n = bias.numel()
+    rows = x.numel() // n
+    block_n = min(1024, triton.next_power_of_2(n))
+    block_rows = 4096 // block_n
+    grid = (triton.cdiv(rows, block_rows), triton.cdiv(n, block_n))
+    bias_gelu_kernel[grid](x, bias, y, rows, n, BLOCK_ROWS=block_rows, BLOCK_N=block_n)
+    return y
+    ### END SOLUTION
+
+
+def rope_(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False) -> None:
+    """Rotates queries and keys by their positions, in place (arXiv:2104.09864), in one launch for all tokens.
+
+    q (tokens, HQ, D) and k (tokens, HK, D) in one dtype (float32, float16 or bfloat16), D even and otherwise arbitrary,
+    tokens >= 1. Their last two dimensions are contiguous, the stride from token to token is arbitrary: q and k may be
+    views into one fused (tokens, (HQ + 2 * HK) * D) tensor that also holds v, and v must not change by a bit.
+    cos and sin (tokens, D // 2), float32, contiguous: row t belongs to token t and is the same for all its heads.
+
+    The convention is the half-split one (GPT-NeoX, Hugging Face): with a = x[..., : D // 2] and b = x[..., D // 2 :],
+
+        a' = a * cos - b * sin
+        b' = b * cos + a * sin
+
+    computed in float32. inverse=True rotates back, which is the same rotation with every sin negated; since rotations
+    are orthogonal that is also the backward pass.
+
+    Cost: one launch; q and k are read once and written once; cos and sin are read at most twice each, not once per
+    head. No block is larger than 16384 elements, and there are at most max(64, tokens) programs.
+    """
+    ### BEGIN SOLUTION
+    tokens, q_heads, head_dim = q.shape
+    k_heads = k.shape[1]
+    rope_kernel[(tokens,)](
+        q, k, cos, sin, q.stride(0), k.stride(0), q_heads, k_heads, D=head_dim,
+        BLOCK_Q=triton.next_power_of_2(q_heads), BLOCK_K=triton.next_power_of_2(k_heads),
+        BLOCK_D=triton.next_power_of_2(head_dim // 2), INVERSE=inverse,
+    )  # fmt: skip
+    ### END SOLUTION
