@@ -1,0 +1,156 @@
+"""Naming the mistake: the failing call is replayed on each listed wrong program; one that behaves alike is named.
+
+The replay is of the whole check on its shrunk example, in workers of their own. A mistake is named if it fails at the same
+line of the test in the same way, and returned what the submission returned, while the reference solution returned
+something else (or, where a cost failed, the same at the same cost). No match, no guess.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from grader.course import Exercise
+from grader.judge import checks, current
+from grader.judge.collect import HiddenTest
+from grader.judge.errors import SubmissionError
+from grader.judge.likeness import alike
+from grader.judge.session import Session
+from grader.judge.submission import Submission
+from grader.judge.wrong_programs import wrong_programs
+from grader.report import Check, Mistake
+from grader.testing import costs
+from grader.testing.failure import CheckFailed
+
+if TYPE_CHECKING:
+    from grader.judge.judge import Judge
+
+SECONDS = 20.0
+"""For all replays of one exercise; what is not found by then is not named."""
+
+REPLAY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a program did in a check."""
+
+    error: Exception | None
+    line: int
+    outcomes: list[Any]
+    costs: list[float]
+
+
+class Diagnosis:
+    """Replays failing checks of one exercise. A context manager: it ends the workers that it started."""
+
+    def __init__(self, judge: Judge, exercise: Exercise, seed: int) -> None:
+        self._judge = judge
+        self._exercise = exercise
+        self._seed = seed
+        # Trusted programs, so no sandbox; but processes of their own, since a wrong program may hang or crash.
+        self._home = judge.home("process")
+        self._programs: dict[str, Submission] = {}
+        self._left = SECONDS * judge.patience
+        self._named: dict[str, list[str]] = {}
+
+    def __enter__(self) -> Diagnosis:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for program in self._programs.values():
+            program.close()
+
+    def name(self, test: HiddenTest, submission: Submission, failure: Exception) -> tuple[Mistake, ...]:
+        """The listed mistakes that behave in this check as the submission did."""
+        if not self._exercise.mistakes or self._left <= 0:
+            return ()
+        began = time.monotonic()
+        example = getattr(failure, "example", None) if test.is_property else None
+        if test.is_property and example is None:
+            return ()
+        seen = self._observe(test, submission, example)
+        if seen.error is None or type(seen.error) is not type(failure):
+            return ()
+        self._load()
+        right = self._observe(test, self._programs[""], example)
+        names = []
+        for name in self._exercise.mistakes:
+            if time.monotonic() - began > self._left:
+                break
+            other = self._observe(test, self._programs[name], example)
+            if _same(seen, other, right):
+                names.append(name)
+        self._left -= time.monotonic() - began
+        self._named[test.name] = names
+        return tuple(Mistake(name, self._exercise.mistakes[name]) for name in names)
+
+    def ranked(self, made: list[Check]) -> list[Check]:
+        """Where several mistakes match a check, keeps those that explain most of the failed checks."""
+        counts = Counter(name for names in self._named.values() for name in names)
+        result = []
+        for check in made:
+            if len(check.mistakes) > 1:
+                most = max(counts[mistake.name] for mistake in check.mistakes)
+                check = replace(check, mistakes=tuple(m for m in check.mistakes if counts[m.name] == most))
+            result.append(check)
+        return result
+
+    def _load(self) -> None:
+        """Prepares every mistake by name, and the solution as ""; their workers start when they are first called."""
+        if self._programs:
+            return
+        path = self._judge.course.solution_path(self._exercise)
+        sources = {"": path.read_text(encoding="utf-8"), **wrong_programs(self._judge.course, self._exercise)}
+        for name, source in sources.items():
+            filename = str(path) if not name else f"/mistakes/{self._exercise.slug}/{name}.py"
+            self._programs[name] = self._judge.submission(self._exercise, source, filename, self._home)
+
+    def _observe(self, test: HiddenTest, submission: Submission, example: dict[str, Any] | None) -> Observation:
+        error: Exception | None = None
+        collected: list[Any] = []
+        try:
+            submission.session.deadline = time.monotonic() + REPLAY_SECONDS * self._judge.patience
+            current.use(submission)
+            with costs.collect() as collected:
+                checks.perform(test, submission, self._seed, example)
+        except Exception as caught:
+            error = caught
+        session: Session | None = submission._session
+        outcomes = [call.outcome for call in session.calls] if session is not None and session.alive else []
+        values = [cost.value for cost in collected]
+        with contextlib.suppress(Exception):
+            values += [cost.value for cost in error.costs]  # type: ignore[union-attr]
+        return Observation(error, _line(error, test.file), outcomes, values)
+
+
+def _same(seen: Observation, other: Observation, right: Observation) -> bool:
+    if other.error is None or type(other.error) is not type(seen.error) or other.line != seen.line:
+        return False
+    if isinstance(seen.error, SubmissionError) and isinstance(other.error, SubmissionError):
+        if seen.error.kind != other.error.kind:
+            return False
+    elif isinstance(seen.error, CheckFailed) and seen.error.aspect != other.error.aspect and not seen.costs:
+        return False
+    if len(seen.costs) != len(other.costs):
+        return False
+    if any(abs(a - b) > 0.02 * max(abs(a), abs(b)) for a, b in zip(seen.costs, other.costs, strict=True)):
+        return False
+    return alike(seen.outcomes, other.outcomes, right.outcomes)
+
+
+def _line(error: Exception | None, file: str) -> int:
+    """The line of the test file in which it failed."""
+    trace = error.__traceback__ if error is not None else None
+    line = 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

@@ -1,0 +1,190 @@
+"""What tests hold in place of the submission's functions and objects, and what the worker may ask of the judge's."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from grader.testing.foreign import Foreign
+from grader.worker.wire import OBJECT, RECORD, Record
+
+if TYPE_CHECKING:
+    from grader.judge.session import Session
+
+
+class Handle:
+    """An object that lives in the worker. Attributes, methods, operators, len, [], iteration, `with` and calls go there."""
+
+    __slots__ = ("__weakref__", "_methods", "_number", "_payload", "_session")
+
+    def __init__(self, session: Session, payload: list[Any]) -> None:
+        self._session = session
+        self._payload = payload
+        self._number = payload[1]
+        self._methods = frozenset(payload[3])
+
+    @property
+    def type_name(self) -> str:
+        """The name of its class in the submission."""
+        return str(self._payload[2])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._methods:
+            return RemoteFunction(self._session, self, name)
+        return self._session.attribute_of(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Handle.__slots__:
+            object.__setattr__(self, name, value)
+        else:
+            self._session.set_attribute(self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._session.call(self, "__call__", args, kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        if "__next__" in self._methods:
+            return self
+        iterator: Iterator[Any] = self._session.call(self, "__iter__", (), {})
+        return iterator
+
+    def __next__(self) -> Any:
+        going, value = self._session.request("next", self)
+        if not going:
+            raise StopIteration
+        return value
+
+    def __enter__(self) -> Any:
+        return self._session.call(self, "__enter__", (), {})
+
+    def __exit__(self, *details: Any) -> Any:
+        return self._session.call(self, "__exit__", (None, None, None), {})
+
+    def __len__(self) -> int:
+        if "__len__" not in self._methods:
+            raise TypeError(f"a {self.type_name} has no len()")
+        return operator.index(self._session.call(self, "__len__", (), {}))
+
+    def __bool__(self) -> bool:
+        if "__bool__" in self._methods or "__len__" in self._methods:
+            return bool(self._session.call(self, "__bool__" if "__bool__" in self._methods else "__len__", (), {}))
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and other._session is self._session and other._number == self._number
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} of the submission>"
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: Handle, *args: Any) -> Any:
+        return self._session.call(self, name, args, {})
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "getitem setitem delitem contains add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow "
+    "matmul rmatmul neg pos abs lt le gt ge float int complex round invert and or xor reversed"
+).split():
+    setattr(Handle, f"__{_name}__", _forward(f"__{_name}__"))
+
+
+class RemoteFunction:
+    """A function of the submission, or a method of one of its objects."""
+
+    def __init__(self, session: Session, target: Any, name: str) -> None:
+        self._session = session
+        self._target = target
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._session.call(self._target, self.__name__, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return RemoteFunction(self._session, self._target, f"{self.__name__}.{name}")
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__} of the submission>"
+
+
+class JudgeSide:
+    """The judge's end of wire.Side: it hands out functions and objects of the tests, never their insides."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._objects: dict[int, Any] = {}
+        self._payloads: dict[int, tuple[Any, list[Any]]] = {}
+        self.parameter_names: dict[str, list[str]] = {}
+
+    def export(self, value: Any) -> tuple[int, Any]:
+        """A handle goes back as itself, a record by value, a function or a test's object as a number."""
+        if isinstance(value, Handle):
+            return OBJECT, value._payload
+        if isinstance(value, Record):
+            fields = value.__record_fields__
+            return RECORD, [value.__record_name__, list(fields), list(fields.values())]
+        if isinstance(value, RemoteFunction):
+            return self.export(self._session.attribute_of(value._target, value.__name__))
+        known = self._payloads.get(id(value))
+        if known is None:
+            number = len(self._objects)
+            self._objects[number] = value
+            payload = ["judge", number, _kind_of(value), _public_methods(value)]
+            # The value is kept beside its payload, so that its id is not given to another object.
+            known = self._payloads[id(value)] = (value, payload)
+        return OBJECT, known[1]
+
+    def resolve(self, payload: list[Any]) -> Any:
+        """A handle of the worker's object, or the judge's own object back."""
+        if payload[0] == "judge":
+            return self._objects[payload[1]]
+        return Handle(self._session, [str(payload[0]), int(payload[1]), str(payload[2]), [str(n) for n in payload[3]]])
+
+    def record(self, type_name: str, fields: dict[str, Any]) -> Record:
+        """A dataclass instance of the submission's."""
+        return Record(str(type_name), fields, self._session)
+
+    def foreign(self, type_name: str, why: str) -> Foreign:
+        """What stands for a value that does not cross."""
+        kind = str(why).removeprefix("a subclass of ")
+        return Foreign(str(type_name), str(why), f"a plain {kind}" if str(why).startswith("a subclass") else "")
+
+    def invoke(self, number: int, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs what the worker asks for, if it was handed out."""
+        target = self._objects[number]
+        if method == "__next__":
+            try:
+                return True, next(target)
+            except StopIteration:
+                return False, None
+        if method == "__call__":
+            if not callable(target):
+                raise TypeError(f"{type(target).__name__} cannot be called")
+            return target(*args, **kwargs)
+        if method not in _public_methods(target) and method not in ("__len__", "__getitem__"):
+            raise AttributeError(method)
+        return getattr(target, method)(*args, **kwargs)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, Iterator):
+        return "iterator"
+    return getattr(value, "__name__", None) or type(value).__name__
+
+
+def _public_methods(value: Any) -> list[str]:
+    if callable(value) and not hasattr(type(value), "__wrapped_object__") and type(value).__name__ in ("function", "method"):
+        return []
+    return sorted(
+        name for name in dir(type(value)) if not name.startswith("_") and callable(getattr(type(value), name, None))
+    )
+

@@ -1,0 +1,382 @@
+"""The judge's end of the conversation with one worker."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
+from grader.judge.proxies import JudgeSide
+from grader.judge.workers import CannotStart, Worker
+from grader.worker import wire
+from grader.worker.channel import Channel, Closed, Loopback, TimeIsUp
+from grader.worker.main import ANSWER, CALLBACK, REPLY, REQUEST
+from grader.worker.wire import Packer, Unpacker
+
+CALLS_REMEMBERED = 400
+"""How many outcomes of a check are kept to be compared with a mistake's."""
+
+
+@dataclass
+class Call:
+    """One call of the submission, and what came of it."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outcome: Any = None
+    shared: list[Any] = field(default_factory=list)
+
+
+class Session:
+    """A loaded submission in a worker (or, for --debug, in this process). Not thread-safe."""
+
+    def __init__(self, channel: Channel | Loopback, worker: Worker | None, options: dict[str, Any], *, deadline: float) -> None:
+        self._channel = channel
+        self.worker = worker
+        self.options = options
+        self.deadline: float | None = deadline
+        self.side = JudgeSide(self)
+        self.calls: list[Call] = []
+        self.measuring: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+        self.call_options: dict[str, Any] = {}
+        self.allowed_to_change: tuple[str, ...] = ()
+        self._released: tuple[list[int], list[int]] = ([], [])
+        self._abort: BaseException | None = None
+        self.alive = True
+        self.names: dict[str, str] = {}
+
+    @classmethod
+    def open(cls, worker: Worker, options: dict[str, Any], deadline: float) -> Session:
+        """Loads a program in a worker. Raises what loading it raises; the worker has ended then."""
+        session = cls(worker.channel, worker, options, deadline=deadline)
+        try:
+            session.load()
+        except BaseException as error:
+            if session.alive:
+                error.output = session.output()  # type: ignore[attr-defined]
+            session.close()
+            raise
+        return session
+
+    def load(self, *, isolated: bool = True) -> None:
+        """Runs the program's top level in the worker."""
+        self.names = self.request("load", {**self.options, "isolated": isolated})
+
+    def compile(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compiles the launches of a call instead of running them."""
+        packer = Packer(self.side, grads=False)
+        packed = packer.pack([args, kwargs])
+        return self._request(packer, None, ["compile", name, packed])
+
+    # -- what tests use, through Submission -------------------------------------------------------------------------
+
+    def call(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls a function of the submission, or a method of one of its objects."""
+        call = Call(name, args, kwargs)
+        self.calls.append(call)
+        if len(self.calls) > CALLS_REMEMBERED:
+            del self.calls[0]
+        packer = Packer(self.side, grads=False)
+        packed = packer.pack([args, kwargs])
+        options = self._options()
+        try:
+            value = self._request(packer, call, ["call", target, name, packed, options])
+        except (SubmissionError, ForbiddenUsed) as error:
+            call.outcome = error
+            error.call = call
+            raise
+        call.outcome = value
+        return value
+
+    def attribute_of(self, target: Any, name: str) -> Any:
+        """Reads an attribute of one of the submission's objects, or a value of its module (target None)."""
+        return self.request("get", target, name)
+
+    def set_attribute(self, target: Any, name: str, value: Any) -> None:
+        """Sets an attribute of one of the submission's objects."""
+        self.request("set", target, name, value)
+
+    def many(self, name: str, calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+        """Many calls in one message."""
+        call = Call(name, (f"{len(calls)} calls in one message",), {})
+        self.calls.append(call)
+        result: list[Any] = self.request("many", name, [[list(args), kwargs] for args, kwargs in calls], self._options())
+        call.outcome = result
+        return result
+
+    def prop(self, kind: type, *args: Any, **kwargs: Any) -> Any:
+        """An object of a test's class, made in the worker from the source of the class."""
+        import textwrap
+
+        return self.request("prop", textwrap.dedent(inspect.getsource(kind)), kind.__name__, [list(args), kwargs])
+
+    def _options(self) -> dict[str, Any]:
+        options = dict(self.call_options)
+        torch = sys.modules.get("torch")
+        if torch is not None and not torch.is_grad_enabled():
+            options["no_grad"] = True
+        wanted: dict[str, Any] = {}
+        for probes, _ in self.measuring:
+            wanted.update(probes)
+        if wanted:
+            options["measure"] = wanted
+        return options
+
+    # -- messages ---------------------------------------------------------------------------------------------------
+
+    def request(self, operation: str, *rest: Any) -> Any:
+        """One message and its answer, as a value."""
+        return self._request(Packer(self.side, grads=False), None, [operation, *rest])
+
+    def _request(self, packer: Packer, call: Call | None, message: list[Any]) -> Any:
+        if not self.alive:
+            raise WorkerDied("the process that runs your code has ended", None)
+        self._release()
+        tree = packer.pack(message)
+        tree, buffers = wire.unframe(self._exchange(wire.frame(tree, packer.buffers)))
+        unpacker = Unpacker(self.side, buffers)
+        kind, reply = unpacker.unpack(tree)
+        if self._abort is not None:
+            abort, self._abort = self._abort, None
+            raise abort
+        if kind != "reply" or not isinstance(reply, dict):
+            raise WorkerDied("the process that runs your code sent nonsense", None)
+        if reply.get("forbidden"):
+            raise ForbiddenUsed(str(reply["forbidden"][0]))
+        if "measured" in reply:
+            for _, results in self.measuring:
+                results.append(reply["measured"])
+        if "error" in reply:
+            raise SubmissionError.of(reply["error"])
+        if call is not None:
+            self._write_back(reply, packer, call)
+        if "graph" in reply:
+            unpacker.outputs = self._connect(reply, unpacker, packer)
+        value = unpacker.unpack(reply["value"])
+        if call is not None and "shared" in reply:
+            call.shared = [unpacker.owners[index] for index, _ in reply["shared"] if index in unpacker.owners]
+        return value
+
+    def _exchange(self, content: bytes) -> bytes:
+        if isinstance(self._channel, Loopback):
+            return self._channel.ask(content)
+        try:
+            self._channel.send(REQUEST + content, self.deadline)
+            while True:
+                message = self._channel.receive(self.deadline)
+                if message[:1] == REPLY:
+                    return message[1:]
+                self._channel.send(ANSWER + self.answer(message[1:]), self.deadline)
+        except TimeIsUp:
+            raise self._out_of_time() from None
+        except Closed:
+            raise self._died() from None
+
+    def answer(self, content: bytes) -> bytes:
+        """Runs a callback for the worker. A failed check inside it ends the whole call, whatever the submission does."""
+        tree, buffers = wire.unframe(content)
+        _, number, method, packed = Unpacker(self.side, buffers).unpack(tree)
+        packer = Packer(self.side, grads=False)
+        try:
+            args, kwargs = Unpacker(self.side, buffers).unpack(packed)
+            answer = ["answer", True, self.side.invoke(number, method, args, kwargs)]
+            tree = packer.pack(answer)
+        except Exception as error:
+            if getattr(error, "is_verdict", False) and self._abort is None:
+                self._abort = error
+            names = [kind.__name__ for kind in type(error).__mro__]
+            packer = Packer(self.side)
+            tree = packer.pack(["answer", False, [names, str(error)]])
+        return wire.frame(tree, packer.buffers)
+
+    def _write_back(self, reply: dict[str, Any], packer: Packer, call: Call) -> None:
+        """Brings the arguments here to the state that the call left them in; a change nobody allowed fails the check."""
+        import_numpy = "changed" in reply or "changed_tree" in reply
+        if not import_numpy:
+            return
+        names = self._argument_names(call)
+        changed: list[str] = []
+        for index, content in reply.get("changed", {}).items():
+            owner = packer.owners[index]
+            if type(owner).__name__ == "Generator":
+                self._advance(owner, content)
+                continue
+            changed += self._owners_of(call, names, owner)
+            if all(name in self.allowed_to_change for name in changed):
+                import numpy
+
+                target = owner.numpy() if hasattr(owner, "untyped_storage") else owner
+                target[:] = numpy.frombuffer(content, numpy.uint8)
+        if "changed_tree" in reply:
+            unpacker = Unpacker(self.side, reply["changed_tree_buffers"])
+            new_args, new_kwargs = unpacker.unpack(reply["changed_tree"])
+            pairs = [*zip(call.args, new_args, strict=False), *((call.kwargs[k], new_kwargs[k]) for k in new_kwargs)]
+            for name, (old, new) in zip(names, pairs, strict=False):
+                if _differ(self.side, old, new):
+                    changed.append(name)
+                    if name in self.allowed_to_change and isinstance(old, list):
+                        old[:] = new
+                    elif name in self.allowed_to_change and isinstance(old, dict):
+                        old.clear()
+                        old.update(new)
+        forbidden = [name for name in dict.fromkeys(changed) if name not in self.allowed_to_change]
+        if forbidden:
+            raise ArgumentChanged(forbidden[0], call)
+
+    def _advance(self, generator: Any, state: bytes) -> None:
+        if hasattr(generator, "bit_generator"):
+            import msgpack
+            import numpy
+
+            generator.bit_generator.state = wire._state_from_plain(msgpack.unpackb(state), numpy)
+        else:
+            import torch
+
+            generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+    def _argument_names(self, call: Call) -> list[str]:
+        names = self.side.parameter_names.get(call.name, [])
+        positional = [names[i] if i < len(names) else f"argument {i + 1}" for i in range(len(call.args))]
+        return [*positional, *call.kwargs]
+
+    def _owners_of(self, call: Call, names: list[str], owner: Any) -> list[str]:
+        """Names of the arguments whose memory this is."""
+        found = []
+        for name, value in zip(names, [*call.args, *call.kwargs.values()], strict=True):
+            packer = Packer(self.side, grads=False)
+            with contextlib.suppress(wire.WireError):
+                packer.pack(value)
+            if any(_address(other) == _address(owner) for other in packer.owners):
+                found.append(name)
+        return found
+
+    def _connect(self, reply: dict[str, Any], unpacker: Unpacker, packer: Packer) -> list[Any]:
+        """Joins the results to the arguments in autograd's graph, so that backward crosses into the worker."""
+        from grader.judge.gradients import connect
+
+        raw = [unpacker.tensor(payload) for payload in reply["outputs"]]
+        return connect(self, reply["graph"], raw, packer.leaves)
+
+    def backward(self, graph: int, gradients: list[Any]) -> list[Any]:
+        """The gradients of the leaves of one call."""
+        result: list[Any] = self.request("backward", graph, gradients, self._options())
+        return result
+
+    def forget_graph(self, graph: int) -> None:
+        """The judge no longer needs this call's graph."""
+        self._released[1].append(graph)
+
+    def forget_object(self, number: int) -> None:
+        """The judge no longer holds this handle."""
+        self._released[0].append(number)
+
+    def _release(self) -> None:
+        objects, graphs = self._released
+        if len(objects) + len(graphs) < 64:
+            return
+        self._released = ([], [])
+        packer = Packer(self.side)
+        self._exchange(wire.frame(packer.pack(["release", objects, graphs]), []))
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def output(self) -> str:
+        """What was printed since the last time this was asked, as text, cut to the exercise's limit."""
+        if self.worker is None:
+            return ""
+        return read_output(self.worker, self.options["output_kib"] * 1024)
+
+    def _out_of_time(self) -> OutOfTime:
+        assert self.worker is not None
+        printed = self.output()
+        with contextlib.suppress(CannotStart, AttributeError):
+            self.worker.signal(signal.SIGUSR1)
+            time.sleep(0.05)
+        dump = self.output()
+        self.close()
+        return OutOfTime(_stuck_at(dump, self.options["filename"], self.options["source"]), printed)
+
+    def _died(self) -> WorkerDied:
+        assert self.worker is not None
+        status = self.worker.host.wait(self.worker.pid, 0.5)
+        printed = self.output()
+        self.close()
+        return WorkerDied(_how_it_ended(status), status, printed)
+
+    def close(self) -> None:
+        """Ends the worker."""
+        if self.alive:
+            self.alive = False
+            if self.worker is not None:
+                self.worker.end()
+
+
+def read_output(worker: Worker, limit: int) -> str:
+    """New output of a worker; the middle of a flood is left out."""
+    import os
+
+    descriptor = worker.output.fileno()
+    position = getattr(worker, "_read", 0)
+    size = os.fstat(descriptor).st_size
+    worker._read = size  # type: ignore[attr-defined]
+    if size <= position:
+        return ""
+    if size - position <= limit:
+        content = os.pread(descriptor, size - position, position)
+    else:
+        half = limit // 2
+        head, tail = os.pread(descriptor, half, position), os.pread(descriptor, half, size - half)
+        content = head + f"\n... {size - position - limit:,} bytes left out ...\n".encode() + tail
+    return content.decode(errors="replace")
+
+
+def _stuck_at(dump: str, filename: str, source: str) -> str:
+    """The submission's own lines of a faulthandler dump, outermost first, with their text."""
+    lines = source.splitlines()
+    found = re.findall(rf'File "{re.escape(filename)}", line (\d+) in (.+)', dump)
+    shown = found[:4] if len(found) <= 8 else found[:4] + found[-2:]
+    return "\n".join(
+        f'  File "{filename}", line {number}, in {name}\n    {lines[int(number) - 1].strip()}'
+        for number, name in reversed(shown)
+        if int(number) <= len(lines)
+    )
+
+
+def _how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "your code closed the connection to the grader (it must not close files that it did not open)"
+    if status == 0:
+        return "your code ended the process (os._exit or something like it) before it returned a result"
+    if status > 0:
+        return f"your code ended the process with exit status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    reasons = {
+        "SIGSEGV": "your code crashed the process (SIGSEGV: memory was accessed that is not there, or the recursion is too deep)",
+        "SIGKILL": "the process that runs your code was killed (SIGKILL), most likely for using too much memory",
+        "SIGXFSZ": "your code wrote more than the grader allows",
+    }
+    return reasons.get(name, f"your code crashed the process ({name})")
+
+
+def _differ(side: JudgeSide, old: Any, new: Any) -> bool:
+    first, second = Packer(side, grads=False), Packer(side, grads=False)
+    return first.pack(old) != second.pack(new) or first.buffers != second.buffers
+
+
+def _address(owner: Any) -> int:
+    if hasattr(owner, "untyped_storage"):
+        return int(owner.data_ptr())
+    if hasattr(owner, "__array_interface__"):
+        return int(owner.__array_interface__["data"][0])
+    return id(owner)
+

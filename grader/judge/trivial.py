@@ -1,0 +1,105 @@
+"""Trivial answers: programs that need no understanding, made from any solution. Every exercise must reject all of them.
+
+Each wraps the solution's public functions, so that results have the right type, shape and dtype, and only the work is
+missing: zeros, the input handed back, the first answer again, a mean everywhere, fewer digits, a last block left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WRAP = '''
+
+def _spoil(value, spoil, args):
+    import dataclasses
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(_spoil(item, spoil, args) for item in value)
+    if type(value) is dict:
+        return {key: _spoil(item, spoil, args) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{f.name: _spoil(getattr(value, f.name), spoil, args)
+                                             for f in dataclasses.fields(value) if f.init})
+    return spoil(value, args)
+
+
+def _kind(value):
+    name = type(value).__name__
+    return name if name in ("Tensor", "ndarray") else "number" if type(value) in (int, float) else "other"
+
+
+def _zeros(value, args):
+    return value * 0 if _kind(value) != "other" else value
+
+
+def _identity(value, args):
+    for argument in args:
+        if type(argument) is type(value) and getattr(argument, "shape", ()) == getattr(value, "shape", ()):
+            return argument.copy() if _kind(value) == "ndarray" else argument.clone() if _kind(value) == "Tensor" else argument
+    return value * 0 if _kind(value) != "other" else value
+
+
+def _mean(value, args):
+    if _kind(value) == "ndarray" and value.size and value.dtype.kind == "f":
+        return (value * 0 + value.mean()).astype(value.dtype)
+    if _kind(value) == "Tensor" and value.numel() and value.is_floating_point():
+        return value * 0 + value.mean()
+    return value
+
+
+def _half(value, args):
+    if _kind(value) == "ndarray" and value.dtype.kind == "f":
+        return value.astype("float16").astype(value.dtype)
+    if _kind(value) == "Tensor" and value.is_floating_point():
+        import torch
+        return value.to(torch.bfloat16 if value.dtype == torch.float16 else torch.float16).to(value.dtype)
+    if type(value) is float:
+        return float(f"{value:.3g}")
+    return value
+
+
+def _no_tail(value, args):
+    if _kind(value) in ("ndarray", "Tensor") and len(value.shape) and value.shape[-1] > 1:
+        value = value.copy() if _kind(value) == "ndarray" else value.clone()
+        value[..., -1] = 0
+    return value
+
+
+def _wrap(function, spoil, remembered):
+    def answer(*args, **kwargs):
+        if spoil is None:
+            if function.__name__ not in remembered:
+                remembered[function.__name__] = function(*args, **kwargs)
+            return remembered[function.__name__]
+        return _spoil(function(*args, **kwargs), spoil, args)
+    return answer
+
+
+_remembered = {}
+for _name, _function in list(globals().items()):
+    if not _name.startswith("_") and type(_function).__name__ == "function" and _function.__module__ == __name__:
+        globals()[_name] = _wrap(_function, SPOIL, _remembered)
+'''
+
+
+@dataclass(frozen=True)
+class Trivial:
+    """A trivial answer to any exercise."""
+
+    name: str
+    about: str
+    spoil: str
+
+    def apply(self, solution: str) -> str:
+        """The program: the solution with its public functions spoilt."""
+        return solution + _WRAP.replace("SPOIL", self.spoil)
+
+
+ALL = (
+    Trivial("zeros", "zeros of the right shape", "_zeros"),
+    Trivial("identity", "an argument of the right shape, handed back", "_identity"),
+    Trivial("mean", "the mean of the result everywhere", "_mean"),
+    Trivial("first_again", "the first result again, whatever the arguments", "None"),
+    Trivial("lower_precision", "the result rounded to half precision", "_half"),
+    Trivial("no_tail", "the last element of each row left out", "_no_tail"),
+)
+"""Where a result has nothing to spoil (a program of text and lists, say), some of these are the solution itself."""

@@ -1,0 +1,1 @@
+"""The process that runs a submission: untrusted, without tests, oracles or solutions."""

@@ -1,0 +1,5 @@
+"""`python -m grader.worker`: a spawned worker."""
+
+from grader.worker.main import main
+
+main()
