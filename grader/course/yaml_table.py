@@ -120,7 +120,7 @@ class Table:
 
     def table(self, key: str) -> Table:
         """The mapping under a key."""
-        return Table(self.file, f"{self.place}: {key}" if self.place else key, self._values[key])
+        return Table(self.file, self._inside(key), self._values[key])
 
     def tables(self, key: str, named_by: str) -> Iterator[Table]:
         """The mappings of the list under a key; each is called by the value of `named_by` in messages."""
@@ -129,8 +129,10 @@ class Table:
             raise self.fault(f"{key} must be a list, not {_said(value)}")
         for index, item in enumerate(value, 1):
             name = item.get(named_by, f"number {index}") if isinstance(item, dict) else f"number {index}"
-            place = f"{key}, {name}"
-            yield Table(self.file, f"{self.place}, {place}" if self.place else place, item)
+            yield Table(self.file, self._inside(f"{key.removesuffix('s')} {name}"), item)
+
+    def _inside(self, place: str) -> str:
+        return f"{self.place}, {place}" if self.place else place
 
 
 def read(file: Path) -> Table:
