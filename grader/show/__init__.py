@@ -1,0 +1,1 @@
+"""Views of a Report and of the course: console, JSON, JUnit. Nothing here decides anything."""

@@ -1,0 +1,143 @@
+"""A Report on the terminal: a line per check as it finishes, a block per failure, a summary, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.report import Check, Outcome, Report
+from grader.show import cut
+from grader.show.failure import cost_line, failure_block
+from grader.show.progress import Progress
+from grader.show.terminal import STYLE, bar, signs_for
+
+MOST_BLOCKS = 3
+_NAME = 26
+_FAILURES = (Outcome.FAILED, Outcome.ERROR)
+
+
+class ReportView(Progress):
+    """Shows reports one after the other while they are made."""
+
+    def __init__(self, console: Console, *, spinner: bool = True) -> None:
+        super().__init__(console, spinner=spinner)
+        self._signs = signs_for(console)
+        self._width = min(console.width, 100)
+
+    def begin(self, exercise: str, title: str, path: str) -> None:
+        """The head of one exercise."""
+        super().begin(exercise, title, path)
+        self._print()
+        self._print(Text.assemble((exercise, "bold"), "  ", title))
+        self._print(Text(cut.middle(path, self._width), style="dim"))
+
+    def check(self, check: Check) -> None:
+        """One check has finished."""
+        super().check(check)
+        name = f"  {self._signs.outcome[check.outcome]} {check.name:<{_NAME}}"
+        line = Text(name, style=STYLE[check.outcome])
+        tail = "".join(_tail(check))
+        room = self._width - len(name) - len(tail) - 2
+        about = _reason(check) if check.outcome in (Outcome.BLOCKED, Outcome.NOT_MEASURED) else check.about
+        about = " ".join(cut.clean(about).split())
+        if room >= 16 and about:
+            shown = about if len(about) <= room else about[: room - 1].rstrip() + "…"
+            line.append(f"  {shown}", style="not bold default")
+        if tail:
+            line.append(tail, style="not bold dim default")
+        self._print(line)
+        if check.outcome is Outcome.PASSED:
+            for cost in check.costs:
+                self._print(Text(f"      {cost_line(cost)}", style="dim"))
+
+    def end(self, report: Report) -> None:
+        """The failures of one exercise, explained, and its points."""
+        super().end(report)
+        if report.problem:
+            self._problem(report)
+        groups = same_failures(report.checks)
+        for group in groups[:MOST_BLOCKS]:
+            self._print()
+            also = [check.name for check in group[1:]]
+            for line in failure_block(group[0], report.exercise, self._width, self._signs, also):
+                self._print(line)
+        self._print()
+        rest = [check.name for group in groups[MOST_BLOCKS:] for check in group]
+        if rest:
+            self._prose(f"Not explained here: {', '.join(rest)}. One of them alone: --check {rest[0]}", "yellow")
+        for line in self._verdict(report):
+            self._print(line)
+
+    def summary(self, reports: Sequence[Report]) -> None:
+        """Several exercises at a glance; nothing for one."""
+        if len(reports) < 2:
+            return
+        self._print()
+        wide = max(len(report.exercise) for report in reports)
+        for report in reports:
+            share = report.points / report.possible if report.possible else 0.0
+            points = f"{report.points:g}/{report.possible:g}"
+            style = "green" if report.passed else "red" if report.points == 0 else "yellow"
+            self._print(
+                Text.assemble(f"  {report.exercise:<{wide}}  ", (bar(share, 20, self._signs), style), f"  {points}")
+            )
+        passed = sum(report.passed for report in reports)
+        points = f"{sum(r.points for r in reports):g}/{sum(r.possible for r in reports):g}"
+        self._print(Text(f"  {passed} of {len(reports)} exercises passed, {points} points", style="bold"))
+
+    def next(self, text: str) -> None:
+        """What to do now."""
+        self._print(Text.assemble((f"{self._signs.arrow} ", "cyan"), text))
+
+    def interrupted(self, grading: str, graded: int) -> None:
+        """Ctrl-C came: what is kept and what is not."""
+        lost = f" while {grading} was being graded: that attempt does not count" if grading else ""
+        kept = f"; {graded} finished before and kept" if graded else ""
+        self._print()
+        self._prose(f"interrupted{lost}{kept}", "yellow")
+
+    def _problem(self, report: Report) -> None:
+        self._print()
+        title = f"{self._signs.outcome[Outcome.FAILED]} the file could not be loaded"
+        self._print(Text(title, style=STYLE[Outcome.FAILED]))
+        for line in cut.fewer(cut.verbatim(report.problem, self._width - 4), 12):
+            self._print(f"    {line}")
+        for line in cut.fewer(cut.verbatim(report.output, self._width - 6), 4):
+            self._print(Text(f"    {self._signs.bar} {line}", style="dim"))
+
+    def _verdict(self, report: Report) -> list[Text]:
+        dot = f" {self._signs.dot} "
+        counts = [(outcome, sum(check.outcome is outcome for check in report.checks)) for outcome in Outcome]
+        words = ", ".join(f"{count} {outcome}" for outcome, count in counts if count) or "no check was run"
+        verdict, style = ("passed", "bold green") if report.passed else ("not yet", "bold red")
+        return [
+            Text.assemble((verdict, style), f"{dot}{report.points:g}/{report.possible:g} points{dot}{words}"),
+            Text(f"{report.seconds:.1f} s{dot}--seed {report.seed} draws the same inputs again", style="dim"),
+        ]
+
+    def _prose(self, text: str, style: str = "") -> None:
+        for line in cut.prose(text, self._width):
+            self._print(Text(line, style=style))
+
+    def _print(self, line: Text | str = "") -> None:
+        self.console.print(line)
+
+
+def same_failures(checks: Sequence[Check]) -> list[list[Check]]:
+    """Failed checks in order; those that failed for the very same reason stand together, so it is told once."""
+    groups: dict[object, list[Check]] = {}
+    for check in checks:
+        if check.outcome in _FAILURES:
+            told = (check.message, check.traceback) if check.traceback or not check.got else check.name
+            groups.setdefault(told, []).append(check)
+    return list(groups.values())
+
+
+def _tail(check: Check) -> list[str]:
+    return [f"  {check.seconds:.1f} s"] if check.seconds >= 1 else []
+
+
+def _reason(check: Check) -> str:
+    return f"{check.outcome}: {check.message}" if check.message else str(check.outcome)

@@ -1,0 +1,110 @@
+"""Long text made short: code broken at its commas, lines and characters cut in the middle."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+ALL_OF_IT = "--json shows all"
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Text of the learner's program that is safe to print: control characters (colours, cursor moves, bidirectional
+    overrides) become visible escapes, so that a submission cannot draw a verdict of its own.
+
+    >>> clean("\\x1b[32mpassed")
+    '\\\\x1b[32mpassed'
+    """
+    text = text.replace("\r\n", "\n").expandtabs(4)
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def prose(text: str, width: int) -> list[str]:
+    """Sentences wrapped to `width`; line breaks of the author are kept."""
+    lines: list[str] = []
+    for line in clean(text).splitlines():
+        lines += textwrap.wrap(line, width, break_on_hyphens=False) or [""]
+    return lines
+
+
+def verbatim(text: str, width: int) -> list[str]:
+    """Lines kept as they are; one that is too wide loses its middle."""
+    return [middle(line, width) for line in clean(text).rstrip().splitlines()]
+
+
+def code(text: str, width: int) -> list[str]:
+    """Python broken after commas inside brackets, where a line break changes nothing: it can still be pasted.
+
+    >>> code("f(torch.tensor([1.0, 2.0]), block=7)", 24)
+    ['f(torch.tensor([1.0,', '    2.0]), block=7)']
+    """
+    lines: list[str] = []
+    for line in clean(text).splitlines():
+        lines += _broken(line, width)
+    return lines
+
+
+def middle(text: str, width: int) -> str:
+    """One line cut in the middle to `width` characters.
+
+    >>> middle("abcdefghijklmnopqrstuvwxyz", 13)
+    'abcde … vwxyz'
+    """
+    if len(text) <= width:
+        return text
+    head = (width - 3 + 1) // 2
+    tail = max(width - 3 - head, 0)
+    return f"{text[:head]} … {text[len(text) - tail :]}"
+
+
+def fewer(lines: Sequence[str], most: int) -> list[str]:
+    """At most `most` lines: where there are more, the middle becomes one line that says how many are gone."""
+    if len(lines) <= most:
+        return list(lines)
+    if most == 1:
+        return [f"… {len(lines)} lines, {ALL_OF_IT}"]
+    head = most // 2
+    tail = most - 1 - head
+    gone = len(lines) - head - tail
+    return [*lines[:head], f"… {gone} more lines, {ALL_OF_IT}", *lines[len(lines) - tail :]]
+
+
+def _broken(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    lines: list[str] = []
+    current = ""
+    for piece in _pieces(line):
+        if current and len(current) + len(piece.rstrip()) > width:
+            lines.append(current.rstrip())
+            current = indent
+        current += piece
+    return [*lines, current.rstrip()]
+
+
+def _pieces(line: str) -> list[str]:
+    """The line cut after each ", " that stands inside a bracket and outside a string."""
+    pieces: list[str] = []
+    depth, quote, start, at = 0, "", 0, 0
+    while at < len(line):
+        char = line[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "\"'":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == " " and depth > 0 and line[at - 1] == ",":
+            pieces.append(line[start : at + 1])
+            start = at + 1
+        at += 1
+    return [*pieces, line[start:]]
