@@ -38,6 +38,11 @@ def last_failure() -> Exception | None:
     return _failures[-1] if _failures else None
 
 
+def has_failed(check: Check) -> bool:
+    """Whether the check ended otherwise than well."""
+    return check.outcome not in (Outcome.PASSED, Outcome.NOT_MEASURED)
+
+
 def not_run(test: HiddenTest, possible: float, outcome: Outcome, message: str) -> Check:
     """A check that there was no point in running."""
     return Check(test.name, test.about, outcome, 0.0, possible, message=message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,11 @@ class Observation:
 class Diagnosis:
     """Replays failing checks of one exercise. A context manager: it ends the workers that it started."""
 
-    def __init__(self, judge: Judge, exercise: Exercise, seed: int) -> None:
+    def __init__(self, judge: Judge, exercise: Exercise, seed: int, names: Sequence[str] = ()) -> None:
         self._judge = judge
         self._exercise = exercise
         self._seed = seed
+        self._names = tuple(names) or tuple(exercise.mistakes)
         # Trusted programs, so no sandbox; but processes of their own, since a wrong program may hang or crash.
         self._home = judge.home("process")
         self._programs: dict[str, Submission] = {}
@@ -81,7 +83,7 @@ class Diagnosis:
         self._load()
         right = self._observe(test, self._programs[""], example)
         names = []
-        for name in self._exercise.mistakes:
+        for name in self._names:
             if time.monotonic() - began > self._left:
                 break
             other = self._observe(test, self._programs[name], example)

@@ -25,6 +25,8 @@ from grader.report import Check, Outcome, Report
 LOAD_SECONDS = 20.0
 """For importing the submission's file, with what it imports itself."""
 
+COMPILER_PROCESSES = 8
+
 COMPILE_SECONDS = 60.0
 """For compiling the launches of one call for sm_90."""
 
@@ -77,14 +79,13 @@ class Judge:
         diagnose: bool = True,
     ) -> Report:
         """The report on a file. `seed` replays an earlier run; `only` names checks to run (and what they need)."""
-        source = path.read_text(encoding="utf-8", errors="replace")
         return self.grade_source(
             exercise,
-            source,
+            path.read_text(encoding="utf-8", errors="replace"),
             path,
             seed=seed,
             only=only,
-            stop_at_first=stop_at_first,
+            stop_when=checks.has_failed if stop_at_first else None,
             on_check=on_check,
             on_start=on_start,
             debugging=debugging,
@@ -99,13 +100,18 @@ class Judge:
         *,
         seed: int | None = None,
         only: Sequence[str] = (),
-        stop_at_first: bool = False,
+        stop_when: Callable[[Check], bool] | None = None,
         on_check: Callable[[Check], None] | None = None,
         on_start: Callable[[str], None] | None = None,
+        at_end: Callable[[Submission], None] | None = None,
         debugging: bool = False,
         diagnose: bool = True,
+        explain: Sequence[str] = (),
     ) -> Report:
-        """The report on a program given as text; `path` is the name that its tracebacks show."""
+        """The report on a program given as text; `path` is the name that its tracebacks show.
+
+        `explain` limits the mistakes that a failure is compared with.
+        """
         began = time.monotonic()
         isolation = "none" if debugging else self.isolation
         home = self.home(isolation)
@@ -126,7 +132,7 @@ class Judge:
             total = sum(test.weight for test in self.tests(exercise))
             current.use(submission)
             deadline = began + exercise.limits.exercise_seconds * self.patience
-            with Diagnosis(self, exercise, seed) as diagnosis:
+            with Diagnosis(self, exercise, seed, explain) as diagnosis:
                 for test in tests:
                     possible = exercise.points * test.weight / total
                     if on_start is not None:
@@ -145,8 +151,10 @@ class Judge:
                     made.append(check)
                     if on_check is not None:
                         on_check(check)
-                    if stop_at_first and check.outcome not in (Outcome.PASSED, Outcome.NOT_MEASURED):
+                    if stop_when is not None and stop_when(check):
                         break
+                if at_end is not None:
+                    at_end(submission)
                 made = diagnosis.ranked(made)
         finally:
             current.use(None)
@@ -195,7 +203,9 @@ class Judge:
             home = self.home("process")
         options = _options(exercise, source, filename, "compile")
         deadline = time.monotonic() + LOAD_SECONDS * self.patience
-        session = Session.open(home.start("compile", exercise.limits), options, deadline)
+        # The compiler runs ptxas, which is a process of its own.
+        limits = replace(exercise.limits, processes=COMPILER_PROCESSES)
+        session = Session.open(home.start("compile", limits), options, deadline)
         try:
             session.deadline = time.monotonic() + COMPILE_SECONDS * self.patience
             found: list[dict[str, Any]] = session.compile(name, args, kwargs)

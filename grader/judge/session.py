@@ -210,10 +210,7 @@ class Session:
                 continue
             changed += self._owners_of(call, names, owner)
             if all(name in self.allowed_to_change for name in changed):
-                import numpy
-
-                target = owner.numpy() if hasattr(owner, "untyped_storage") else owner
-                target[:] = numpy.frombuffer(content, numpy.uint8)
+                _overwrite(owner, content)
         if "changed_tree" in reply:
             unpacker = Unpacker(self.side, reply["changed_tree_buffers"])
             new_args, new_kwargs = unpacker.unpack(reply["changed_tree"])
@@ -373,8 +370,19 @@ def _differ(side: JudgeSide, old: Any, new: Any) -> bool:
     return first.pack(old) != second.pack(new) or first.buffers != second.buffers
 
 
+def _overwrite(owner: Any, content: bytes) -> None:
+    """Puts new bytes into a tensor's storage or an array's memory."""
+    import numpy
+
+    if hasattr(owner, "data_ptr"):
+        import torch
+
+        owner = torch.empty(0, dtype=torch.uint8).set_(owner).numpy()
+    owner[:] = numpy.frombuffer(content, numpy.uint8)
+
+
 def _address(owner: Any) -> int:
-    if hasattr(owner, "untyped_storage"):
+    if hasattr(owner, "data_ptr"):
         return int(owner.data_ptr())
     if hasattr(owner, "__array_interface__"):
         return int(owner.__array_interface__["data"][0])

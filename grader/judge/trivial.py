@@ -7,6 +7,10 @@ missing: zeros, the input handed back, the first answer again, a mean everywhere
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grader.judge.submission import Submission
 
 _WRAP = '''
 
@@ -19,7 +23,10 @@ def _spoil(value, spoil, args):
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(value, **{f.name: _spoil(getattr(value, f.name), spoil, args)
                                              for f in dataclasses.fields(value) if f.init})
-    return spoil(value, args)
+    global _spoilt
+    new = spoil(value, args)
+    _spoilt += _is_changed(value, new)
+    return new
 
 
 def _kind(value):
@@ -64,11 +71,26 @@ def _no_tail(value, args):
     return value
 
 
+_spoilt = 0
+
+
+def _is_changed(old, new):
+    if _kind(old) == "ndarray":
+        return old.shape != new.shape or old.tobytes() != new.tobytes()
+    if _kind(old) == "Tensor":
+        import torch
+        return old.shape != new.shape or not torch.equal(torch.nan_to_num(old), torch.nan_to_num(new))
+    return _kind(old) == "number" and old != new
+
+
 def _wrap(function, spoil, remembered):
     def answer(*args, **kwargs):
         if spoil is None:
+            global _spoilt
             if function.__name__ not in remembered:
                 remembered[function.__name__] = function(*args, **kwargs)
+            else:
+                _spoilt += 1
             return remembered[function.__name__]
         return _spoil(function(*args, **kwargs), spoil, args)
     return answer
@@ -102,4 +124,8 @@ ALL = (
     Trivial("lower_precision", "the result rounded to half precision", "_half"),
     Trivial("no_tail", "the last element of each row left out", "_no_tail"),
 )
-"""Where a result has nothing to spoil (a program of text and lists, say), some of these are the solution itself."""
+
+
+def has_spoilt(submission: Submission) -> bool:
+    """Whether the program has changed any result; if not (text, lists of ids), it is the solution itself and may pass."""
+    return bool(submission.session.attribute_of(None, "_spoilt"))

@@ -100,9 +100,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _uses(value: Any, memory: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return hasattr(memory, "untyped_storage") and bool(
-            value.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
-        )
+        return hasattr(memory, "data_ptr") and bool(value.untyped_storage().data_ptr() == memory.data_ptr())
     base = value
     while hasattr(base, "base") and base.base is not None:
         base = base.base

@@ -17,6 +17,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from grader.worker import wire
@@ -157,33 +158,42 @@ class Server:
         self, reply: dict[str, Any], unpacker: Unpacker, target: Any, name: str, packed: bytes, options: dict[str, Any]
     ) -> Any:
         args, kwargs = unpacker.unpack(packed)
-        with self._running(reply):
-            function = _attribute(self._module if target is None else target, name)
-        # Packed again before the call: what the trip itself normalises must not count as a change.
-        before = Packer(self, grads=False)
-        before_tree = before.pack([args, kwargs])
-        results: dict[str, Any] = {}
         try:
-            with self._running(reply), self._measuring(options, function, args, kwargs, results):
-                value = function(*args, **kwargs)
-                if results:
-                    results["value"] = value
+            with self._running(reply):
+                function = _attribute(self._module if target is None else target, name)
+                if not options:
+                    return function(*args, **kwargs)
+                with self._measuring(reply, options, function, args, kwargs) as returned:
+                    value = function(*args, **kwargs)
+                    returned(value)
+                    return value
         finally:
-            if results.pop("value", None) is not None or results:
-                reply["measured"] = results
-            after = Packer(self, grads=False)
-            with contextlib.suppress(wire.WireError):
-                after_tree = after.pack([args, kwargs])
-                if after_tree != before_tree:
-                    reply["changed_tree"] = after_tree
-                    reply["changed_tree_buffers"] = after.buffers
-                elif after.buffers != before.buffers:
-                    reply["changed"] = {
-                        index: new
-                        for index, (old, new) in enumerate(zip(before.buffers, after.buffers, strict=True))
-                        if old != new
-                    }
-        return value
+            self._note_changes(reply, unpacker, packed, args, kwargs)
+
+    def _note_changes(
+        self, reply: dict[str, Any], unpacker: Unpacker, packed: bytes, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """Tells the judge which arguments the call has changed: packing is canonical, so other bytes are other values."""
+        after = Packer(self, grads=False)
+        with contextlib.suppress(wire.WireError):
+            tree = after.pack([args, kwargs])
+            buffers = unpacker.buffers[: len(after.buffers)]
+            if tree == packed and after.buffers == buffers:
+                return
+            # Perhaps only the trip itself has normalised something: compare with a second, untouched arrival.
+            untouched = Unpacker(self, unpacker.buffers).unpack(packed)
+            before = Packer(self, grads=False)
+            if before.pack(untouched) != tree:
+                reply["changed_tree"] = tree
+                reply["changed_tree_buffers"] = after.buffers
+                return
+            changed = {
+                index: new
+                for index, (old, new) in enumerate(zip(before.buffers, after.buffers, strict=True))
+                if old != new
+            }
+            if changed:
+                reply["changed"] = changed
 
     def _do_next(self, reply: dict[str, Any], unpacker: Unpacker, iterator: Iterator[Any]) -> tuple[bool, Any]:
         with self._running(reply):
@@ -212,12 +222,9 @@ class Server:
         outputs, leaves = self._graphs[graph]
         for leaf in leaves:
             leaf.grad = None
-        results: dict[str, Any] = {}
         pairs = [(output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None]
-        with self._running(reply), self._measuring(options, None, (), {}, results):
+        with self._running(reply), self._measuring(reply, options, None, (), {}):
             torch.autograd.backward([o for o, _ in pairs], [g for _, g in pairs], retain_graph=True)
-        if results:
-            reply["measured"] = results
         return [None if leaf.grad is None else leaf.grad.detach() for leaf in leaves]
 
     def _do_release(self, reply: dict[str, Any], unpacker: Unpacker, objects: list[int], graphs: list[int]) -> None:
@@ -259,9 +266,9 @@ class Server:
 
     @contextlib.contextmanager
     def _measuring(
-        self, options: dict[str, Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], results: dict[str, Any]
-    ) -> Iterator[None]:
-        """Opens the probes that the judge asked for around one call; their summaries end up in `results`."""
+        self, reply: dict[str, Any], options: dict[str, Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Iterator[Callable[[Any], None]]:
+        """Opens what the judge asked for around one call: probes, warnings as errors. Yields where the result is told."""
         with contextlib.ExitStack() as stack:
             if options.get("warnings") == "error":
                 stack.enter_context(warnings.catch_warnings())
@@ -272,13 +279,19 @@ class Server:
             torch = sys.modules.get("torch")
             if options.get("no_grad") and torch is not None:
                 stack.enter_context(torch.no_grad())
-            wanted = options.get("measure")
-            if wanted:
+            returned: Callable[[Any], None] = _ignore
+            if options.get("measure"):
                 from grader.worker import probes
 
+                measured: dict[str, Any] = {}
+                # Registered first, so it runs last, when the probes have written their summaries.
+                stack.callback(lambda: reply.update(measured={k: v for k, v in measured.items() if k != "value"}))
                 arguments = _named_arguments(function, args, kwargs)
-                stack.enter_context(probes.opened(wanted, self._filename, arguments, results))
-            yield
+                results = stack.enter_context(
+                    probes.opened(options["measure"], self._filename, arguments, measured)
+                )
+                returned = partial(results.__setitem__, "value")
+            yield returned
 
     def call_judge(self, payload: list[Any], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a function of the judge's, or a method of an object of its."""
@@ -353,6 +366,10 @@ class _Raised(BaseException):
 
     def __init__(self, description: dict[str, Any]) -> None:
         self.description = description
+
+
+def _ignore(value: Any) -> None:
+    """Where nobody measures, nobody needs the result."""
 
 
 def _attribute(target: Any, name: str) -> Any:
@@ -456,19 +473,20 @@ def _own_lines(error: BaseException, filename: str) -> str:
 
 def _shared(packer: Packer, unpacker: Unpacker) -> list[tuple[int, int]]:
     """(buffer of the result, buffer of an argument) wherever the two are the same memory."""
+    if not packer.owners or not unpacker.owners:
+        return []
     spans = []
     for index, owner in unpacker.owners.items():
         if isinstance(owner, bytearray):
             start = ctypes.addressof((ctypes.c_char * len(owner)).from_buffer(owner)) if owner else 0
             spans.append((index, start, start + len(owner)))
         else:
-            spans.append((index, owner.data_ptr(), owner.data_ptr() + owner.numel()))
+            spans.append((index, owner.data_ptr(), owner.data_ptr() + owner.nbytes()))
     found = []
     for index, owner in enumerate(packer.owners):
-        pointer = getattr(owner, "data_ptr", None)
-        if pointer is not None and hasattr(owner, "untyped_storage"):
-            low = pointer()
-            high = low + owner.numel()
+        if hasattr(owner, "data_ptr"):
+            low = owner.data_ptr()
+            high = low + owner.nbytes()
         elif hasattr(owner, "__array_interface__"):
             low = owner.__array_interface__["data"][0]
             high = low + owner.nbytes
