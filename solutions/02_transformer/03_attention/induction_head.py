@@ -54,6 +54,10 @@ def induction_program(vocab: int, max_len: int) -> Program:
     width = 3 * vocab + max_len
     margin = 20.0  # in nats: 64 wrong keys together get a weight of 64 * exp(-20), about 1e-7
 
+    def sharp(dh: int) -> float:
+        # Scores are divided by sqrt(dh); rounded up, so that all weights are whole numbers.
+        return margin * np.ceil(np.sqrt(dh))
+
     embed = np.zeros((vocab, width))
     embed[:, token] = np.eye(vocab)
     position = np.zeros((max_len, width))
@@ -62,7 +66,7 @@ def induction_program(vocab: int, max_len: int) -> Program:
     # Layer 1, "who stood before me": position t asks for position t - 1 and stores its token in `previous`.
     dh = max_len
     w_q, w_k = np.zeros((width, dh)), np.zeros((width, dh))
-    w_q[place] = margin * np.sqrt(dh) * np.eye(max_len, k=-1)  # row t, column t - 1
+    w_q[place] = sharp(dh) * np.eye(max_len, k=-1)  # row t, column t - 1
     w_k[place] = np.eye(max_len)
     w_v, w_o = np.zeros((width, vocab)), np.zeros((vocab, width))
     w_v[token] = np.eye(vocab)
@@ -73,8 +77,8 @@ def induction_program(vocab: int, max_len: int) -> Program:
     # Position 0 could only look at itself, so it claims to follow its own token: the last dimension rules it out.
     dh = vocab + 1
     w_q, w_k = np.zeros((width, dh)), np.zeros((width, dh))
-    w_q[token, :vocab] = margin * np.sqrt(dh) * np.eye(vocab)
-    w_q[token, vocab] = margin * np.sqrt(dh)
+    w_q[token, :vocab] = sharp(dh) * np.eye(vocab)
+    w_q[token, vocab] = sharp(dh)
     w_k[previous, :vocab] = np.eye(vocab)
     w_k[place.start, vocab] = -2.0
     w_v, w_o = np.zeros((width, vocab)), np.zeros((vocab, width))

@@ -62,12 +62,11 @@ class SelfAttention(nn.Module):
             allowed = allowed & ~key_padding_mask[:, None, :]
 
         # The smallest finite number, not -inf: a row with nothing allowed becomes uniform instead of NaN, in the
-        # gradient too. The second fill sets it, and every forbidden weight, to an exact zero.
+        # gradient too. Only padding has such rows, since a real token sees itself, and padding is zeroed below.
         scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        weights = weights.masked_fill(~allowed, 0.0).to(v.dtype)
 
-        out = self.out_proj(weights @ v)
+        out = self.out_proj(weights.to(v.dtype) @ v)
         if key_padding_mask is not None:
             out = out.masked_fill(key_padding_mask[:, :, None], 0.0)
         return out

@@ -12,18 +12,16 @@ mask_on_queries_only = edit(
 
 triu_diagonal_zero = edit("allowed = allowed.tril()", "allowed = allowed.tril(-1)")
 
-softmax_of_all_minus_inf = edit("torch.finfo(scores.dtype).min", 'float("-inf")').then(
-    "weights = weights.masked_fill(~allowed, 0.0).to(v.dtype)", "weights = weights.to(v.dtype)"
-)
+softmax_of_all_minus_inf = edit("torch.finfo(scores.dtype).min", 'float("-inf")')
 
 scale_by_d_model = edit("q.shape[-1] ** -0.5", "x.shape[-1] ** -0.5")
 
 bias_at_padding = edit(
-    "        out = self.out_proj(weights @ v)\n"
+    "        out = self.out_proj(weights.to(v.dtype) @ v)\n"
     "        if key_padding_mask is not None:\n"
     "            out = out.masked_fill(key_padding_mask[:, :, None], 0.0)\n"
     "        return out\n",
-    "        out = weights @ v\n"
+    "        out = weights.to(v.dtype) @ v\n"
     "        if key_padding_mask is not None:\n"
     "            out = out.masked_fill(key_padding_mask[:, :, None], 0.0)\n"
     "        return self.out_proj(out)\n",
