@@ -58,15 +58,24 @@ def case(q, k, v, do, causal=False, scale=None):
     return (q, k, v, o.detach().to(q.dtype), lse, do), *gradients
 
 
-def check(got, expected, rtol, dtype):
+def formula(q, k, v, o, lse, do, causal=False, scale=None):
+    """(dq, dk, dv) in float64 by the formulas of the docstring, from o and lse just as they are given."""
+    q, k, v, o, lse, do = (x.double() for x in (q, k, v, o, lse, do))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    p = torch.exp(scale * (q @ k.mT) - lse[..., None]).masked_fill(hidden(q.shape[-2], k.shape[-2], causal), 0.0)
+    ds = p * (do @ v.mT - (do * o).sum(-1, keepdim=True))
+    return scale * (ds @ k), scale * (ds.mT @ q), p.mT @ do
+
+
+def check(got, expected, rtol, dtype, atol=0.0):
     for name, gradient, right in zip(("dq", "dk", "dv"), got, expected, strict=True):
-        close(gradient, right, rtol=rtol, by="tensor", dtype=dtype, what=name)
+        close(gradient, right, rtol=rtol, atol=atol, by="tensor", dtype=dtype, what=name)
 
 
 @points(4)
 @given(
-    n=integers(2, 70),
-    m=integers(2, 70),
+    n=integers(8, 70),
+    m=integers(8, 70),
     d=sampled_from([4, 16, 33]),
     block_q=integers(6, 80),
     block_k=integers(6, 80),
@@ -89,14 +98,12 @@ def test_matches_autograd(submission, n, m, d, block_q, block_k, causal, wide, s
     check(torch.autograd.grad(o, leaves, do), expected, rtol, dtype)
 
 
-def test_one_key(submission):
-    """With a single key p is 1 whatever the scores: dq and dk are 0 up to rounding, dv is the sum of do."""
-    q, k, v, do = inputs((1, 2), 9, 1, 8, 0)
-    arguments, _, _, dv = case(q, k, v, do)
-    got = submission.flash_backward(*arguments, block_q=4, block_k=4)
-    close(got[0], torch.zeros_like(q).double(), atol=1e-5, what="dq")
-    close(got[1], torch.zeros_like(k).double(), atol=1e-5, what="dk")
-    close(got[2], dv, rtol=1e-5, by="tensor", what="dv")
+@given(n=integers(1, 5), m=integers(1, 3), causal=booleans(), seed=integers(0, 999))
+def test_few_keys(submission, n, m, causal, seed):
+    """One, two or three keys. A single key has p = 1 whatever its score: dq and dk are 0 up to rounding."""
+    arguments, *expected = case(*inputs((1, 2), n, m, 8, seed), causal)
+    got = submission.flash_backward(*arguments, causal=causal, block_q=2, block_k=2)
+    check(got, expected, 1e-5, torch.float32, atol=1e-5)
 
 
 def test_blocks_are_irrelevant(submission):
@@ -111,11 +118,11 @@ def test_blocks_are_irrelevant(submission):
 @points(2)
 @needs("matches_autograd")
 def test_gradcheck(submission):
-    """torch.autograd.gradcheck in float64 on (1, 2, 7, 4) with block 3, causal or not, and with n unlike m."""
+    """torch.autograd.gradcheck passes in float64 on (1, 2, 7, 4) with block 3, causal or not, also with n unlike m."""
     for m, causal in ((7, False), (7, True), (5, True), (8, False)):
         leaves = [x.requires_grad_() for x in inputs((1, 2), 7, m, 4, 0, torch.float64)[:3]]
         correct = torch.autograd.gradcheck(
-            submission.flash_attention, (*leaves, causal, None, 3), raise_exception=False
+            submission.flash_attention, (*leaves, causal, None, 3), fast_mode=True, raise_exception=False
         )
         require(correct, f"gradients agree with finite differences (n = 7, m = {m}, causal = {causal}, block = 3)")
 
@@ -126,8 +133,7 @@ def test_masked_rows(submission, m, more, block_q, block_k, seed):
     """Causal with more queries than keys: gradients finite, and dq of rows that see no key exactly 0."""
     arguments, *expected = case(*inputs((1, 2), m + more, m, 8, seed), True)
     got = submission.flash_backward(*arguments, causal=True, block_q=block_q, block_k=block_k)
-    for name, gradient, right in zip(("dq", "dk", "dv"), got, expected, strict=True):
-        close(gradient, right, rtol=1e-5, by="tensor", atol=1e-5, dtype=torch.float32, what=name)
+    check(got, expected, 1e-5, torch.float32, atol=1e-5)
     equal(got[0][..., :more, :], torch.zeros(1, 2, more, 8), what="dq of rows that see no key")
 
 
@@ -142,13 +148,11 @@ def test_uses_the_given_lse(submission, n, m, causal, seed):
 
 @given(n=integers(2, 30), m=integers(2, 30), causal=booleans(), seed=integers(0, 999))
 def test_uses_the_given_o(submission, n, m, causal, seed):
-    """With o = 0 the gradients lack the delta term: delta comes from o and do, not from the probabilities."""
-    (q, k, v, o, lse, do), _, _, dv = case(*inputs((1, 2), n, m, 8, seed, torch.float64), causal)
-    scores = 8**-0.5 * (q @ k.mT)
-    p = torch.exp(scores - lse[..., None]).masked_fill(hidden(n, m, causal), 0.0)
-    ds = 8**-0.5 * p * (do @ v.mT)
-    got = submission.flash_backward(q, k, v, torch.zeros_like(o), lse, do, causal=causal, block_q=8, block_k=7)
-    check(got, [ds @ k, ds.mT @ q, dv], 1e-9, torch.float64)
+    """With o = 0 the gradients lack the delta term, with 2 * o they have it twice: it comes from o and do alone."""
+    (q, k, v, o, lse, do), *_ = case(*inputs((1, 2), n, m, 8, seed, torch.float64), causal)
+    for other in (torch.zeros_like(o), 2 * o):
+        got = submission.flash_backward(q, k, v, other, lse, do, causal=causal, block_q=8, block_k=7)
+        check(got, formula(q, k, v, other, lse, do, causal), 1e-9, torch.float64)
 
 
 @given(
@@ -175,12 +179,12 @@ def test_other_scale(submission, n, m, scale, causal, seed):
     close(got[2], dv, rtol=1e-9, by="tensor", what="dv at scale 0")
 
 
-@given(n=integers(2, 60), m=integers(2, 60), causal=booleans(), seed=integers(0, 999))
+@given(n=integers(2, 40), m=integers(2, 40), causal=booleans(), seed=integers(0, 999))
 def test_half_precision(submission, n, m, causal, seed):
     """float16 inputs: float16 gradients as good as float16 allows, also with many small tiles to add up."""
-    arguments, *expected = case(*inputs((1, 2), n, m, 16, seed, torch.float16), causal)
+    arguments, *_ = case(*inputs((1, 2), n, m, 16, seed, torch.float16), causal)
     got = submission.flash_backward(*arguments, causal=causal, block_q=6, block_k=5)
-    check(got, expected, 3e-3, torch.float16)
+    check(got, formula(*arguments, causal), 3e-3, torch.float16)
 
 
 @points(2)

@@ -54,9 +54,9 @@ class CountedMemory:
     def times_loaded(self, name):
         """How often each row was loaded."""
         times = [0] * len(self._inputs[name])
-        for loaded, start, stop in self._loads:
+        for start, stop in (rows for loaded, *rows in self._loads if loaded == name):
             for row in range(start, stop):
-                times[row] += loaded == name
+                times[row] += 1
         return times
 
     def result(self, name):

@@ -31,4 +31,4 @@ merge_drops_scale = edit("l = a.l * scale_a + b.l * scale_b", "l = a.l + b.l").t
 
 lse_without_max = edit("return out, state.m + torch.log(state.l)", "return out, torch.log(state.l)")
 
-probabilities_from_lse = edit("- m) / l", "- (m + l.log()))")
+probabilities_from_lse = edit("n)) - m) / l", "n)) - (m + l.log()))")
