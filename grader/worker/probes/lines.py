@@ -1,0 +1,77 @@
+"""The `lines` probe: how many lines of the submission's file ran, each time counted again."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from grader.worker.probes import Context, Options
+
+_TOOL = 3
+"""A tool number of sys.monitoring that no debugger, profiler or coverage tool claims by convention."""
+
+
+class Lines:
+    """Counts executed lines, in every thread. Generators count where they run, comprehensions once a round.
+
+    Work inside C (`sorted`, `sum`, numpy) is one line, whatever its size.
+    """
+
+    def __init__(self, options: Options, context: Context) -> None:
+        self._filename = context.filename
+        self._count = 0
+
+    def __enter__(self) -> Lines:
+        if sys.version_info >= (3, 12):
+            self._watch()
+        else:
+            self._before = (sys.gettrace(), threading.gettrace())
+            threading.settrace(self._enter_frame)
+            sys.settrace(self._enter_frame)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if sys.version_info >= (3, 12):
+            self._unwatch()
+        else:
+            sys.settrace(self._before[0])
+            # typeshed wants a function; None, the usual value, is what threading itself starts with.
+            threading.settrace(self._before[1])  # type: ignore[arg-type]
+
+    def summary(self) -> dict[str, Any]:
+        """`lines`."""
+        return {"lines": self._count}
+
+    if sys.version_info >= (3, 12):
+
+        def _watch(self) -> None:
+            monitoring = sys.monitoring
+            monitoring.use_tool_id(_TOOL, "lines of a submission")
+            monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
+            monitoring.set_events(_TOOL, monitoring.events.LINE)
+            # Places that an earlier probe disabled stay so only as long as nobody asks again.
+            monitoring.restart_events()
+
+        def _unwatch(self) -> None:
+            monitoring = sys.monitoring
+            monitoring.set_events(_TOOL, monitoring.events.NO_EVENTS)
+            monitoring.register_callback(_TOOL, monitoring.events.LINE, None)
+            monitoring.free_tool_id(_TOOL)
+
+        def _line(self, code: CodeType, line: int) -> Any:
+            if code.co_filename == self._filename:
+                self._count += 1
+                return None
+            return sys.monitoring.DISABLE
+
+    def _enter_frame(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._step if frame.f_code.co_filename == self._filename else None
+
+    def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self._count += 1
+        return self._step
