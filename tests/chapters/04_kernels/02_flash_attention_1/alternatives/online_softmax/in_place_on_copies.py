@@ -62,7 +62,6 @@ def softmax_blocks(load, n, block):
     for i in starts:
         x = load(i, min(n, i + block))
         states = absorb(states or start(x.size(0), 1, x.dtype), x, x.new_zeros(x.size(1), 1))
-    return (
-        (i, ((load(i, min(n, i + block)) - states.m.view(-1, 1)).exp() / states.l.view(-1, 1)).nan_to_num(nan=0.0))
-        for i in starts
-    )
+    for i in starts:
+        x = load(i, min(n, i + block)) - states.m.view(-1, 1)
+        yield i, (x.exp() / states.l.view(-1, 1)).nan_to_num(nan=0.0)

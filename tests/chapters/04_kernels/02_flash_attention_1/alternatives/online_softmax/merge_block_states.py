@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ class State:
 
 def start(rows, d, dtype=torch.float32):
     return State(
-        torch.zeros(rows, dtype=dtype) - float("inf"),
+        torch.zeros(rows, dtype=dtype).log(),
         torch.zeros(rows, dtype=dtype),
         torch.zeros((rows, d), dtype=dtype),
     )
@@ -54,9 +55,9 @@ def finish(state):
 
 
 def softmax_blocks(load: Callable[[int, int], Tensor], n: int, block: int) -> Iterator[tuple[int, Tensor]]:
-    edges = list(range(0, n, block)) + [n]
+    edges = [*range(0, n, block), n]
     m = l = None
-    for i, j in zip(edges, edges[1:]):
+    for i, j in pairwise(edges):
         x = load(i, j)
         top = x.amax(1)
         if m is None:
@@ -65,5 +66,5 @@ def softmax_blocks(load: Callable[[int, int], Tensor], n: int, block: int) -> It
             new = torch.maximum(m, top)
             l = l * weight(m, new) + weight(x, new[:, None]).sum(1)
             m = new
-    for i, j in zip(edges, edges[1:]):
+    for i, j in pairwise(edges):
         yield i, weight(load(i, j), m[:, None]) / l.clamp(min=1e-30)[:, None]
