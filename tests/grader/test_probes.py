@@ -494,3 +494,15 @@ def test_without_torch_the_other_probes_do_not_import_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["True"], done.stderr
+
+
+def test_the_torch_probe_does_not_import_the_compiler():
+    import subprocess
+
+    code = (
+        "import sys, torch\nfrom grader.worker import probes\nresults = {}\n"
+        "with probes.opened({'torch': {}, 'saved': {}}, 'x.py', {}, results): torch.ones(3) + 1\n"
+        "print('torch._dynamo' in sys.modules, results['torch']['largest_elements'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["False", "3"], done.stderr

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.worker.probes import Context, Options
+from grader.worker.probes.dispatch_mode import DispatchMode
 from grader.worker.probes.flops import product_flops
 from grader.worker.probes.new_threads import entered_in_new_threads
 from grader.worker.probes.pause import state
@@ -72,7 +72,7 @@ class Dispatched:
             return function(*args, **kwargs)
         # torch.tensor(...) fills memory unseen and then lifts it: its argument is what is new.
         name = _name(function)
-        before = {} if name == "aten.lift_fresh" else _sizes((args, kwargs))
+        before = {} if name == "aten.lift_fresh" else _sizes(args, kwargs)
         result = function(*args, **kwargs)
         with self._lock:
             self._count(name, function, args, kwargs, result, before)
@@ -129,11 +129,9 @@ class Dispatched:
             self._live_bytes -= known[1]
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    supports_higher_order_operators = True
-
+class _Mode(DispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, probe: Dispatched) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._probe = probe
 
     def __torch_dispatch__(
@@ -155,15 +153,20 @@ def _name(function: Any) -> str:
     return name
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    found = []
+    for item in value:
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, (list, tuple, dict)):
+            found += _tensors(item)
+    return found
 
 
 def _storage(tensor: torch.Tensor) -> Any:
@@ -173,10 +176,10 @@ def _storage(tensor: torch.Tensor) -> Any:
         return None
 
 
-def _sizes(value: Any) -> dict[int, int]:
-    """Bytes of the storage of each tensor in `value`, by the storage's address."""
+def _sizes(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[int, int]:
+    """Bytes of the storage of each tensor among the arguments, by the storage's address."""
     sizes: dict[int, int] = {}
-    for tensor in _tensors(value):
+    for tensor in _tensors(args) + _tensors(kwargs):
         storage = _storage(tensor)
         if storage is not None:
             sizes[storage._cdata] = storage.nbytes()
