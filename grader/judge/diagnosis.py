@@ -82,6 +82,8 @@ class Diagnosis:
             return ()
         self._load()
         right = self._observe(test, self._programs[""], example)
+        if right.error is not None:
+            return ()
         names = []
         for name in self._names:
             if time.monotonic() - began > self._left:

@@ -32,6 +32,8 @@ class Handle:
     def __getattr__(self, name: str) -> Any:
         if name in self._methods:
             return RemoteFunction(self._session, self, name)
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"a {self.type_name} has no {name}")
         return self._session.attribute_of(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Trivial answers: programs that need no understanding, made from any solution. Every exercise must reject all of them.
 
-Each wraps the solution's public functions, so that results have the right type, shape and dtype, and only the work is
+Each wraps the solution's public functions and methods, so that results have the right type, shape and dtype, and only the work is
 missing: zeros, the input handed back, the first answer again, a mean everywhere, fewer digits, a last block left out.
 """
 
@@ -87,19 +87,25 @@ def _wrap(function, spoil, remembered):
     def answer(*args, **kwargs):
         if spoil is None:
             global _spoilt
-            if function.__name__ not in remembered:
-                remembered[function.__name__] = function(*args, **kwargs)
+            if function.__qualname__ not in remembered:
+                remembered[function.__qualname__] = function(*args, **kwargs)
             else:
                 _spoilt += 1
-            return remembered[function.__name__]
+            return remembered[function.__qualname__]
         return _spoil(function(*args, **kwargs), spoil, args)
     return answer
 
 
 _remembered = {}
-for _name, _function in list(globals().items()):
-    if not _name.startswith("_") and type(_function).__name__ == "function" and _function.__module__ == __name__:
-        globals()[_name] = _wrap(_function, SPOIL, _remembered)
+for _name, _value in list(globals().items()):
+    if _name.startswith("_") or getattr(_value, "__module__", None) != __name__:
+        continue
+    if type(_value).__name__ == "function":
+        globals()[_name] = _wrap(_value, SPOIL, _remembered)
+    elif isinstance(_value, type):
+        for _method, _member in list(vars(_value).items()):
+            if not _method.startswith("_") and type(_member).__name__ == "function":
+                setattr(_value, _method, _wrap(_member, SPOIL, _remembered))
 '''
 
 

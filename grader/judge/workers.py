@@ -85,9 +85,11 @@ class ForkHost:
         self._process = process
         control.settimeout(READY_SECONDS)
         try:
-            forkserver.receive(control)
+            message, _ = forkserver.receive(control)
         except (EOFError, OSError):
             raise CannotStart(f"the process that starts {kind} workers did not come up") from None
+        if not message["ready"]:
+            raise CannotStart(f"no {kind} worker can be started: {message['why']}")
 
     def start(self, limits: Limits) -> Worker:
         here, there = socket.socketpair()
@@ -260,7 +262,8 @@ def environment_of(kind: str, folder: str) -> dict[str, str]:
     """The whole environment of a worker: nothing of the user's goes in."""
     environment = {
         "PATH": "/usr/bin:/bin", "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
-        "TRITON_CACHE_DIR": f"{folder}/triton", **THREADS,
+        "TRITON_CACHE_DIR": f"{folder}/triton",
+        **THREADS,
     }
     if kind == "triton":
         environment["TRITON_INTERPRET"] = "1"

@@ -47,7 +47,11 @@ def serve(control: socket.socket, kind: str) -> NoReturn:
     """Imports what `kind` needs, says "ready", and serves until the control socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limits.die_with_parent()
-    main.preload(kind)
+    try:
+        main.preload(kind)
+    except Exception as error:
+        send(control, {"ready": False, "why": f"{type(error).__name__}: {error}"})
+        os._exit(1)
     wire.remember_libraries()
     gc.collect()
     gc.freeze()

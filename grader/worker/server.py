@@ -128,9 +128,9 @@ class Server:
         if options.get("isolated", True):
             _hide_the_grader()
         if options["kind"] == "triton":
-            from grader.worker import flavours
+            from grader.worker.kernels.interpret import prepare
 
-            flavours.prepare_triton()
+            prepare()
         if options["forbid"]:
             from grader.worker import forbid
 
@@ -275,7 +275,7 @@ class Server:
                 warnings.simplefilter("error")
                 numpy = sys.modules.get("numpy")
                 if numpy is not None:
-                    stack.enter_context(numpy.errstate(all="warn"))
+                    stack.enter_context(numpy.errstate(divide="warn", over="warn", invalid="warn", under="ignore"))
             torch = sys.modules.get("torch")
             if options.get("no_grad") and torch is not None:
                 stack.enter_context(torch.no_grad())

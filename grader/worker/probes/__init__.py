@@ -8,6 +8,7 @@ A probe is a context manager opened around the call. When it has closed, `summar
 - `saved`: what autograd keeps for backward. Summary: `elements`, `bytes`, `extra_elements`, `extra_bytes`, `tensors`.
 - `memory`: memory that Python and numpy took, by tracemalloc. Summary: `peak_bytes`, `kept_bytes`.
 - `lines`: lines of the submission's file that ran. Summary: `lines`.
+- `kernels`: every launch of a Triton kernel, in the interpreter. Summary: see `grader.worker.kernels`.
 
 Any set of them may be open at once. They nest in the order of `PROBES`: `memory` is the innermost, so that it sees as
 little as can be of the others' bookkeeping (with `torch` open, some 200 bytes an operation remain in it).
@@ -82,7 +83,14 @@ def _lines(options: Options, context: Context) -> Probe:
     return Lines(options, context)
 
 
+def _kernels(options: Options, context: Context) -> Probe:
+    from grader.worker.kernels.probe import Kernels
+
+    return Kernels(options, context)
+
+
 PROBES: dict[str, Callable[[Options, Context], Probe]] = {
+    "kernels": _kernels,
     "saved": _saved,
     "torch": _torch,
     "lines": _lines,
