@@ -110,7 +110,7 @@ class _Comparison:
         elif numeric_tower(expected) in ("int", "float", "complex"):
             self.scalar(got, expected, honest, what)
         elif type(expected) in (list, tuple) and _only_numbers(expected) and self.stands_for_array(got):
-            self.arrays(got, _as_array(expected, what), honest, what, like=got)
+            self.arrays(got, _as_array(expected, what), honest, what, listed=True)
         elif type(expected) in (list, tuple):
             self.sequence(got, expected, honest, what)
         elif isinstance(expected, Mapping):
@@ -193,27 +193,29 @@ class _Comparison:
                 where=_error_sentence(float(error), float(bound)) + _factor_hint(value, right),
             )
 
-    def arrays(self, got: Any, expected: Any, honest: Any, what: str, like: Any = None) -> None:
-        plain_list = type(got) in (list, tuple)
-        numpy_scalar = is_numpy_scalar(got) and is_array(expected) and expected.ndim == 0
+    def arrays(self, got: Any, expected: Any, honest: Any, what: str, *, listed: bool = False) -> None:
+        """`listed`: the test gave plain lists, which stand for a tensor, an array or such lists."""
+        plain_list = listed and type(got) in (list, tuple)
         if plain_list:
             values = _as_array(got, what)
-        elif (is_array(got) or numpy_scalar) if like is None and is_array(expected) else is_tensor(got) or like is got:
+        elif (
+            (is_tensor(got) and (listed or is_tensor(expected)))
+            or (is_array(got) and (listed or is_array(expected)))
+            or (is_numpy_scalar(got) and is_array(expected) and expected.ndim == 0)
+        ):
             values = _float64(got)
         else:
             self.fail("kind", f"{kind(got)}, expected {kind(expected)} of shape {tuple(expected.shape)}", what)
         if tuple(values.shape) != tuple(expected.shape):
             self.fail("shape", f"shape {tuple(values.shape)}, expected {tuple(expected.shape)}", what)
         if not plain_list:
-            self.check_dtype(got, expected, what, listed=like is not None)
-            if values.dtype == object:
-                self.fail("dtype", "an array of Python objects, expected numbers", what)
+            self.check_dtype(got, expected, what, listed=listed)
         right = _float64(expected)
         if right.dtype.kind not in "fc" and values.dtype.kind not in "fc":
             wrong = values != right
             if wrong.any():
-                left, right = values.astype(float), right.astype(float)
-                self.values_differ(left, right, abs(left - right), 0.0 * right, wrong, what)
+                error = abs(values.astype(float) - right.astype(float))
+                self.values_differ(values, right, error, 0.0 * error, wrong, what)
             return
         self.check_finite(values, right, what)
         name = "" if plain_list else dtype_name(got.dtype)
@@ -227,15 +229,13 @@ class _Comparison:
                 self.fail("dtype", f"dtype {name}, expected {wanted}", what)
             return
         floats = name.startswith(("float", "bfloat"))
-        if wanted in ("float64", "complex128") or listed:
-            right = {
-                "float64": floats,
-                "complex128": name.startswith("complex"),
-                "int64": floats or name.startswith(("int", "uint")),
-            }.get(wanted, name == wanted)
-            if not right:
-                self.fail("dtype", f"dtype {name}, expected a {'complex' if 'c' in wanted else 'float'} dtype", what)
-        elif name != wanted:
+        if wanted == "float64" and not floats:
+            self.fail("dtype", f"dtype {name}, expected a float dtype", what)
+        elif wanted == "complex128" and not name.startswith("complex"):
+            self.fail("dtype", f"dtype {name}, expected a complex dtype", what)
+        elif listed and wanted == "int64" and not (floats or name.startswith(("int", "uint"))):
+            self.fail("dtype", f"dtype {name}, expected an int or float dtype", what)
+        elif name != wanted and wanted not in ("float64", "complex128") and not (listed and wanted == "int64"):
             self.fail("dtype", f"dtype {name}, expected {wanted}", what)
 
     def check_finite(self, values: Array, right: Array, what: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from grader.testing.foreign import Foreign
@@ -39,8 +39,8 @@ def record_fields(value: object) -> list[tuple[str, Any]] | None:
     """Fields of a record (a dataclass of the stub, carried by value) in order; None for anything else."""
     # Asked of the type: the attributes of a handle live in the worker.
     if hasattr(type(value), "__record_fields__"):
-        names: Iterable[str] = value.__record_fields__  # type: ignore[attr-defined]
-        return [(name, getattr(value, name)) for name in names]
+        fields: Mapping[str, Any] = value.__record_fields__  # type: ignore[attr-defined]
+        return list(fields.items())
     if isinstance(value, Foreign):
         return None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -55,7 +55,7 @@ class PropertyTest(Protocol):
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the test on all examples."""
 
-    def run_example(self, submission: Any, example: dict[str, Any]) -> None:
+    def run_example(self, submission: Any, example: dict[str, Any], **fixtures: Any) -> None:
         """Run the test once, on these drawn arguments."""
 
 
@@ -98,10 +98,10 @@ def given(*, examples: int = 25, **strategies: SearchStrategy[Any]) -> Callable[
             fixtures = inspect.Signature(remaining).bind(*args, **kwargs).arguments
             _Search(functools.partial(once, fixtures), drawn, examples).run()
 
-        def run_example(submission: Any, example: dict[str, Any]) -> None:
+        def run_example(submission: Any, example: dict[str, Any], **fixtures: Any) -> None:
             """Run the test once, on these drawn arguments."""
             frozen = freeze(example)
-            once({"submission": submission}, frozen, thaw(frozen))
+            once({"submission": submission, **fixtures}, frozen, thaw(frozen))
 
         functools.update_wrapper(run, test)
         # pytest takes parameters for fixtures: it must see neither the drawn ones nor the function that has them.
@@ -138,7 +138,7 @@ def _aspect(error: Exception) -> tuple[object, ...]:
     """What went wrong, roughly. Shrinking must not slip from one fault to another."""
     if isinstance(error, CheckFailed):
         return CheckFailed, error.aspect
-    return type(error), getattr(error, "type_name", "")
+    return type(error), getattr(error, "kind", "")
 
 
 class _Search:
@@ -176,6 +176,7 @@ class _Search:
                 got=getattr(error, "got", ""),
                 expected=getattr(error, "expected", ""),
                 where=f"the first time: {getattr(error, 'message', error)}",
+                call=getattr(error, "call", "") or "",
                 aspect="flaky",
             )
         error.example = thaw(frozen)  # type: ignore[attr-defined]

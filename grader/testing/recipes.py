@@ -50,9 +50,14 @@ def still_made_by(value: Any, code: str) -> bool:
         torch = sys.modules["torch"]
         if value.stride() != other.stride() or value.storage_offset() != other.storage_offset():
             return False
-        left, right = (t.detach().contiguous().view(-1).view(torch.uint8) for t in (value, other))
-        return bool(torch.equal(left, right))
+        return bool(torch.equal(_bytes(value), _bytes(other)))
     return bool(value.strides == other.strides and value.tobytes() == other.tobytes())
+
+
+def _bytes(tensor: Any) -> Any:
+    torch = sys.modules["torch"]
+    # Not contiguous(): it keeps the odd stride that an axis of length 1 may have, which view() refuses.
+    return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,7 @@ def _text(frozen: Any) -> str:
     if type(frozen) is _Copied:
         plain = frozen.value
         if is_tensor(plain):
-            torch = sys.modules["torch"]
-            plain = plain.detach().contiguous().view(-1).view(torch.uint8).numpy()
+            plain = _bytes(plain).numpy()
         return f"{frozen.value.shape} {crc32(plain.tobytes())}"
     if type(frozen) in (list, tuple):
         return f"({','.join(map(_text, frozen))})"

@@ -174,8 +174,7 @@ class _Writer:
 
     def _tensor(self, value: Any) -> str:
         count = value.numel() if is_tensor(value) else value.size
-        plain = value.is_contiguous() and not value.requires_grad if is_tensor(value) else value.flags.c_contiguous
-        if self.exact and (count > SMALL or not plain):
+        if self.exact and (count > SMALL or not _ordinary(value)):
             code = recipe_of(value)
             if code is not None and still_made_by(value, code):
                 return code
@@ -230,6 +229,19 @@ def _number_text(value: Any) -> str:
     if value.dtype.kind == "c" or not math.isfinite(value):
         return _literal(value.item())
     return str(value)
+
+
+def _ordinary(value: Any) -> bool:
+    """Whether writing out the elements loses nothing: row-major from the start of its memory, no gradient."""
+    item = 1 if is_tensor(value) else value.itemsize
+    strides = []
+    for length in reversed(value.shape):
+        strides.append(item)
+        item *= max(length, 1)
+    if is_tensor(value):
+        plain = value.storage_offset() == 0 and not value.requires_grad
+        return plain and value.stride() == tuple(reversed(strides))
+    return bool(value.strides == tuple(reversed(strides)))
 
 
 def _plain(value: Any) -> Any:

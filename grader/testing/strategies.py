@@ -164,13 +164,13 @@ def tensors(
     requires_grad: bool = False,
     **axes: Size,
 ) -> SearchStrategy[Any]:
-    """Tensors with the named axes in this order, each a number, bounds (both included) or a strategy; float32 if not said.
+    """Tensors with the named axes in this order, each a number, bounds (both included) or a strategy.
 
     Sizes lean to 1, 15, 16, 17, 100, 127, 128, 129. `values`: "any" draws from the battery (counting, randn, randn * 8,
     randn + 3, equal rows, one huge element per row, a peak at the end), "normal" only randn, "logits" the battery and
     +-1e4, single -inf, rows that begin with -inf, a row of -inf. Integer dtypes take bounds: `values=(0, 99)`.
     `dtype` may be a list to draw from. `layout="any"` also gives strided and transposed tensors and such with a storage
-    offset. `leading=(0, 2)` puts up to two more axes of 1 to 3 in front.
+    offset. `leading=(0, 2)` puts up to two more axes of 1 to 3 in front. `dtype` is float32 if not given.
 
     >>> @given(x=tensors(rows=(1, 4), n=(1, 300)), ids=tensors(n=(0, 20), dtype=torch.int64, values=(0, 99)))
     """
