@@ -121,8 +121,12 @@ def _isolation() -> Finding:
 
 def _bubblewrap() -> Finding:
     """Really tried: many systems have the program and forbid what it needs."""
-    from grader.judge.workers import sandbox_arguments  # the very sandbox that the judge uses
-
+    try:
+        from grader.judge.workers import sandbox_arguments  # the very sandbox that the judge uses
+    except ImportError as error:
+        return Finding(
+            "judge", State.BROKEN, f"it can't be imported: {error}", "pip install --force-reinstall llm-by-hand"
+        )
     without = "--isolation sandbox is not possible; you need it only to grade other people's code"
     program = shutil.which("bwrap")
     if program is None:

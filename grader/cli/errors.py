@@ -40,6 +40,9 @@ def explain(error: Exception) -> tuple[str, str, str]:
         return "usage", str(error), "" if "grade list" in str(error) else SEE_LIST
     if isinstance(error, CourseError | WorkspaceError | ProgressError):
         return "setup", str(error), ""
+    judge = sys.modules.get("grader.judge")  # without it none of its errors can have come up
+    if judge is not None and isinstance(error, getattr(judge, "CannotStart", ())):
+        return "setup", str(error), ASK_DOCTOR
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
         return "setup", f"{error.strerror or error}{place}", ASK_DOCTOR

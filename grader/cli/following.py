@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from grader.course import Course, find
+from grader.course import Course, CourseError, Exercise, find
 from grader.progress import Store
 from grader.report import Report
+from grader.show.terminal import nearby
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,25 @@ def following(course: Course, store: Store, reports: Sequence[Report]) -> Follow
     for report in reports:
         if not report.passed:
             again = report.exercise
-            return Following(again, f"edit {report.path}, then: grade {again}   (stuck? grade hint {again})")
+            return Following(again, f"edit {nearby(report.path)}, then: grade {again}")
     passed = {report.exercise for report in reports}
 
     def done(exercise: str) -> bool:
         return exercise in passed or store.passed(exercise)
 
-    chapter = [course.exercise(report.exercise).chapter for report in reports[-1:]]
-    nearby = [exercise for id_ in chapter for exercise in course.page(id_).exercises if not done(exercise.id)]
-    open_ones = nearby or find(course, "next", done=done)
-    if not open_ones:
+    try:
+        one = _next(course, reports, done)
+    except CourseError:  # in a chapter that nobody asked for: the verdict matters more
+        return Following(None, "grade list shows every exercise")
+    if one is None:
         return Following(None, "every exercise that is built is passed: grade status")
-    one = open_ones[0]
     return Following(one.id, f"next: {one.id}, {one.title}   (grade show {one.chapter})")
+
+
+def _next(course: Course, reports: Sequence[Report], done: Callable[[str], bool]) -> Exercise | None:
+    """In the chapter of the last report if there is one, else in course order."""
+    for report in reports[-1:]:
+        for exercise in course.page(report.exercise.partition("/")[0]).exercises:
+            if not done(exercise.id):
+                return exercise
+    return next(iter(find(course, "next", done=done)), None)

@@ -11,9 +11,14 @@ from grader.report import Check, Outcome, Report
 from grader.show import cut
 from grader.show.failure import cost_line, failure_block
 from grader.show.progress import Progress
-from grader.show.terminal import STYLE, bar, signs_for
+from grader.show.terminal import STYLE, bar, nearby, signs_for
 
 MOST_BLOCKS = 3
+NOT_WRITTEN = "not written yet: "
+"""How the judge's message begins where a check met a stub's NotImplementedError."""
+NOT_LOADED = "not run: the file could not be loaded"
+"""The judge's message of every check of a file that cannot be imported."""
+
 _NAME = 26
 _FAILURES = (Outcome.FAILED, Outcome.ERROR)
 
@@ -31,20 +36,23 @@ class ReportView(Progress):
         super().begin(exercise, title, path)
         self._print()
         self._print(Text.assemble((exercise, "bold"), "  ", title))
-        self._print(Text(cut.middle(path, self._width), style="dim"))
+        self._print(Text(cut.middle(nearby(path), self._width), style="dim"))
 
     def check(self, check: Check) -> None:
         """One check has finished."""
         super().check(check)
-        name = f"  {self._signs.outcome[check.outcome]} {check.name:<{_NAME}}"
-        line = Text(name, style=STYLE[check.outcome])
+        if check.message == NOT_LOADED:
+            return  # said once, when the report is there
+        open_yet = check.message.startswith(NOT_WRITTEN)
+        sign = self._signs.dot if open_yet else self._signs.outcome[check.outcome]
+        name = f"  {sign} {check.name:<{_NAME}}"
+        line = Text(name, style="dim" if open_yet else STYLE[check.outcome])
         tail = "".join(_tail(check))
         room = self._width - len(name) - len(tail) - 2
-        about = _reason(check) if check.outcome in (Outcome.BLOCKED, Outcome.NOT_MEASURED) else check.about
-        about = " ".join(cut.clean(about).split())
+        about = " ".join(cut.clean(check.message if open_yet else _about(check)).split())
         if room >= 16 and about:
             shown = about if len(about) <= room else about[: room - 1].rstrip() + "…"
-            line.append(f"  {shown}", style="not bold default")
+            line.append(f"  {shown}", style="not bold" if open_yet else "not bold default")
         if tail:
             line.append(tail, style="not bold dim default")
         self._print(line)
@@ -66,7 +74,11 @@ class ReportView(Progress):
         self._print()
         rest = [check.name for group in groups[MOST_BLOCKS:] for check in group]
         if rest:
-            self._prose(f"Not explained here: {', '.join(rest)}. One of them alone: --check {rest[0]}", "yellow")
+            self._prose(f"{len(rest)} more failed: {', '.join(rest)}", "yellow")
+            self._prose(f"one of them alone: grade {report.exercise} --check {rest[0]}", "dim")
+        missing = [check.message.removeprefix(NOT_WRITTEN) for check in report.checks if _is_open(check)]
+        if missing:
+            self._prose(f"{NOT_WRITTEN}{', '.join(dict.fromkeys(missing))}", "yellow")
         for line in self._verdict(report):
             self._print(line)
 
@@ -94,7 +106,8 @@ class ReportView(Progress):
     def interrupted(self, grading: str, graded: int) -> None:
         """Ctrl-C came: what is kept and what is not."""
         lost = f" while {grading} was being graded: that attempt does not count" if grading else ""
-        kept = f"; {graded} finished before and kept" if graded else ""
+        exercises = "exercise" if graded == 1 else "exercises"
+        kept = f"; {graded} {exercises} finished before and kept" if graded else ""
         self._print()
         self._prose(f"interrupted{lost}{kept}", "yellow")
 
@@ -129,7 +142,7 @@ def same_failures(checks: Sequence[Check]) -> list[list[Check]]:
     """Failed checks in order; those that failed for the very same reason stand together, so it is told once."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
-        if check.outcome in _FAILURES:
+        if check.outcome in _FAILURES and not _is_open(check) and check.message != NOT_LOADED:
             told = (check.message, check.traceback) if check.traceback or not check.got else check.name
             groups.setdefault(told, []).append(check)
     return list(groups.values())
@@ -139,5 +152,12 @@ def _tail(check: Check) -> list[str]:
     return [f"  {check.seconds:.1f} s"] if check.seconds >= 1 else []
 
 
-def _reason(check: Check) -> str:
-    return f"{check.outcome}: {check.message}" if check.message else str(check.outcome)
+def _about(check: Check) -> str:
+    """What stands on a check's line: what it is about, or else why it gave no verdict."""
+    if check.outcome in (Outcome.BLOCKED, Outcome.NOT_MEASURED):
+        return check.message if check.message.startswith("not ") else f"{check.outcome}: {check.message}"
+    return check.about
+
+
+def _is_open(check: Check) -> bool:
+    return check.message.startswith(NOT_WRITTEN)

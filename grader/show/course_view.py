@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from grader.course import Chapter, Course, Exercise, Part, Track
+from grader.show import cut
 from grader.show.standing import Standings, Sum, total
 from grader.show.terminal import Signs, bar
 
@@ -54,9 +55,9 @@ def track_lines(course: Course, track: Track, standings: Standings, width: int, 
     chapters = [course.chapter(id_) for id_ in track.chapters]
     built = [chapter for chapter in chapters if chapter.built]
     yield Text.assemble((track.key, "bold cyan"), "  ", (track.title, "bold"))
-    yield from (Text(f"  {line}", style="dim") for line in _wrapped(track.about, width - 2))
+    yield from (Text(line, style="dim") for line in _lines(track.about, width))
     sum_ = total((e for chapter in built for e in course.page(chapter.id).exercises), standings)
-    yield Text(f"  {progress_words(sum_)}; {len(built)} of {len(chapters)} chapters built")
+    yield from map(Text, _lines(f"{len(built)} of {len(chapters)} chapters built; {progress_words(sum_)}", width))
     for chapter in chapters:
         yield _cut(Text(f"  {chapter.id:>5}  {chapter.title}", style="" if chapter.built else "dim"), width)
 
@@ -80,10 +81,8 @@ def progress_words(sum_: Sum) -> str:
     return f"{sum_.passed} of {sum_.exercises} exercises passed{begun}, {sum_.points:g}/{sum_.possible:g} points"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    from textwrap import wrap
-
-    return wrap(text, width)
+def _lines(text: str, width: int) -> list[str]:
+    return [f"  {line}" for line in cut.prose(text, width - 2)]
 
 
 def _cut(line: Text, width: int) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import pairwise
 
 ALL_OF_IT = "--json shows all"
 
@@ -43,7 +44,7 @@ def code(text: str, width: int) -> list[str]:
     """
     lines: list[str] = []
     for line in clean(text).splitlines():
-        lines += _broken(line, width)
+        lines += (middle(piece, 3 * width) for piece in _broken(line, width))
     return lines
 
 
@@ -78,12 +79,22 @@ def _broken(line: str, width: int) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     lines: list[str] = []
     current = ""
-    for piece in _pieces(line):
+    room = width - len(indent)
+    for piece in (part for whole in _pieces(line) for part in ([whole] if len(whole) <= room else _opened(whole))):
         if current and len(current) + len(piece.rstrip()) > width:
             lines.append(current.rstrip())
             current = indent
         current += piece
     return [*lines, current.rstrip()]
+
+
+_STRING_OR_OPEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|([(\[{])""")
+
+
+def _opened(piece: str) -> list[str]:
+    """A piece that is still too long, cut after its opening brackets."""
+    ends = [found.end() for found in _STRING_OR_OPEN.finditer(piece) if found[2]]
+    return [piece[start:end] for start, end in pairwise([0, *ends, len(piece)]) if start < end]
 
 
 def _pieces(line: str) -> list[str]:

@@ -50,7 +50,7 @@ def _fields(check: Check, exercise: str, room: int, also: Sequence[str], signs: 
         Field("got", cut.fewer(cut.verbatim(check.got, room), 4), "red", least=2),
         Field("expected", cut.fewer(cut.verbatim(check.expected, room), 4), "green", least=2),
         Field("where", cut.fewer(cut.prose(check.where, room), 3)),
-        Field("costs", [cost_line(cost) for cost in check.costs][:3]),
+        Field("costs", cut.fewer([line for cost in check.costs for line in cut.prose(cost_line(cost), room)], 3)),
         Field("Looks like:", _diagnoses(check, room), _NAMED, least=2),
         Field("your code", cut.fewer(cut.verbatim(check.traceback, room), 6), least=3),
         Field("printed", [f"{signs.bar} {line}" for line in cut.fewer(cut.verbatim(check.output, room - 2), 4)], "dim"),
@@ -93,7 +93,8 @@ def _next(check: Check, exercise: str, room: int) -> list[str]:
 
 def _title(check: Check, width: int, signs: Signs) -> Text:
     points = f" {check.points:g}/{check.possible:g} points"
-    head = f"{signs.outcome[check.outcome]} {check.name} "
+    name = cut.middle(check.name, width - len(points) - 6)
+    head = f"{signs.outcome[check.outcome]} {name} "
     rule = signs.rule * max(width - len(head) - len(points), 3)
     return Text.assemble((head, STYLE[check.outcome]), (rule, "dim"), (points, "dim"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 from dataclasses import dataclass
 from typing import IO
@@ -104,6 +105,12 @@ def make_console(file: IO[str] | None = None, *, width: int | None = None) -> Co
 def signs_for(console: Console) -> Signs:
     """Unicode signs where the encoding has them, ASCII elsewhere."""
     return UNICODE if console.encoding.lower().replace("-", "").startswith("utf8") else ASCII
+
+
+def nearby(path: str) -> str:
+    """A path as it is typed from here: relative where it lies below the current folder."""
+    here = os.getcwd()
+    return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
 
 
 def bar(share: float, cells: int, signs: Signs) -> str:
