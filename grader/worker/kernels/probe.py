@@ -1,38 +1,37 @@
-"""The `kernels` probe: the evidence of every launch of one call, in Triton's interpreter."""
+"""The kernel evidence as a probe of `grader.worker.probes`: one call of a submission, watched in the interpreter."""
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grader.worker.kernels.interpret import Recorder, record
-
-if TYPE_CHECKING:
-    from grader.worker.probes import Context, Options
+from grader.worker.probes import Context, Options
 
 
 class Kernels:
-    """Opens `record` around the call and names what it returned. Options: order, hostile, seed, trace."""
+    """Options: those of `interpret.record` (order, hostile, seed, trace). Summary: that of `interpret.Recorder`."""
 
     def __init__(self, options: Options, context: Context) -> None:
-        self._options = options
         self._context = context
-        self._stack = contextlib.ExitStack()
+        self._watch: AbstractContextManager[Recorder] = record(
+            context.arguments, filename=context.filename, **dict(options)
+        )
         self._recorder: Recorder | None = None
 
     def __enter__(self) -> Kernels:
-        watching = record(self._context.arguments, filename=self._context.filename, **self._options)
-        self._recorder = self._stack.enter_context(watching)
+        self._recorder = self._watch.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        self._stack.close()
-        if self._recorder is not None and self._context.result is not None:
-            self._recorder.name_results({"result": self._context.result})
+        self._watch.__exit__(kind, error, trace)
 
     def summary(self) -> dict[str, Any]:
-        """See `Recorder.summary`."""
-        return {} if self._recorder is None else self._recorder.summary()
+        """What the call's launches did, the tensors that it returned by name."""
+        if self._recorder is None:
+            return {}
+        self._recorder.name_results({"result": self._context.result})
+        return self._recorder.summary()
