@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -204,6 +206,18 @@ def test_nothing_is_printed(capfd):
     failure_of(check, None)
     out = capfd.readouterr()
     assert out.out == out.err == ""
+
+
+def test_nothing_is_written_where_the_learner_works(tmp_path):
+    code = (
+        "from grader.testing import given, text, integers\n"
+        "@given(t=text(), n=integers(0, 9))\n"
+        "def check(submission, t, n): assert n < 9\n"
+        "try: check(None)\n"
+        "except AssertionError: pass"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_baseexceptions_pass():
