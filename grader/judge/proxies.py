@@ -25,6 +25,11 @@ class Handle:
         self._methods = frozenset(payload[3])
 
     @property
+    def __record_name__(self) -> str:
+        """What messages call it."""
+        return self.type_name
+
+    @property
     def type_name(self) -> str:
         """The name of its class in the submission."""
         return str(self._payload[2])

@@ -16,7 +16,7 @@ from grader.judge.proxies import JudgeSide
 from grader.judge.workers import CannotStart, Worker
 from grader.worker import wire
 from grader.worker.channel import Channel, Closed, Loopback, TimeIsUp
-from grader.worker.main import ANSWER, CALLBACK, REPLY, REQUEST
+from grader.worker.main import ANSWER, CONNECTION_LOST, REPLY, REQUEST
 from grader.worker.wire import Packer, Unpacker
 
 CALLS_REMEMBERED = 400
@@ -347,7 +347,7 @@ def _stuck_at(dump: str, filename: str, source: str) -> str:
 
 
 def _how_it_ended(status: int | None) -> str:
-    if status is None:
+    if status is None or status == CONNECTION_LOST:
         return "your code closed the connection to the grader (it must not close files that it did not open)"
     if status == 0:
         return "your code ended the process (os._exit or something like it) before it returned a result"

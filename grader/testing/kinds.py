@@ -49,7 +49,7 @@ def record_fields(value: object) -> list[tuple[str, Any]] | None:
 
 
 def record_name(value: object) -> str:
-    """The class name of a record, as the stub has it."""
+    """The class name of a record or of an object that stays in the worker, as the stub has it; else the type's."""
     return str(getattr(value, "__record_name__", type(value).__name__))
 
 
@@ -68,7 +68,7 @@ def kind(value: object) -> str:
         return "a numpy array"
     if isinstance(value, Foreign):
         return value.sentence().removeprefix("returned ")
-    name = record_name(value) if record_fields(value) is not None else type(value).__name__
+    name = record_name(value)
     if is_numpy_scalar(value):
         name = f"np.{name}"
     return f"an {name}" if name[:1].lower() in tuple("aeio") else f"a {name}"

@@ -163,7 +163,7 @@ class _Writer:
             return f"np.{value.__name__}" if value.__module__ == "numpy" else value.__qualname__
         # repr() of anything else could run code that is not ours.
         name = getattr(value, "__name__", None) if type(value).__module__ == "builtins" else None
-        return str(name) if type(name) is str else f"<{type(value).__name__}>"
+        return str(name) if type(name) is str else f"<{record_name(value)}>"
 
     def _numpy_scalar(self, value: Any) -> str:
         if not self.exact:

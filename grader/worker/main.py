@@ -16,6 +16,9 @@ from grader.worker.server import Server
 
 REQUEST, REPLY, CALLBACK, ANSWER = b"Q", b"R", b"C", b"A"
 
+CONNECTION_LOST = 97
+"""Exit status of a worker that can no longer reach the judge."""
+
 
 def serve(sock: socket.socket) -> NoReturn:
     """Serves one submission on this socket and ends the process."""
@@ -38,7 +41,7 @@ def serve(sock: socket.socket) -> NoReturn:
         while True:
             channel.send(REPLY + server.handle(channel.receive()[1:]))
     # Not sys.exit: threads of the submission's that never end must not keep the process.
-    os._exit(0)
+    os._exit(CONNECTION_LOST)
 
 
 def connect_streams(output: int) -> None:

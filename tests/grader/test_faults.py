@@ -137,7 +137,7 @@ FAULTS = {
     "deep recursion": ("f = lambda n: f(n + 1)\n    return f(0)", "RecursionError"),
     "bottomless recursion": (
         "import sys\n    sys.setrecursionlimit(10**9)\n    f = lambda n: [f(n + 1)]\n    return f(0)",
-        "crashed|recursion|killed|memory",
+        "crashed|recursion|killed|memory|no result",
     ),
     "100 GB of torch": ("import torch\n    return torch.ones(25 * 10**9)", "out of memory"),
     "100 GB of Python": ("return bytearray(10**11)", "out of memory"),
