@@ -34,21 +34,25 @@ def list_command(target: str | None, everything: bool, as_json: bool, state: Pat
         click.echo(dumps(list_document(course, chapters, known)))
         return
     from grader.show.course_view import chapter_lines, part_line
-    from grader.show.terminal import make_console, signs_for
+    from grader.show.terminal import make_console, say, signs_for, text_width
 
     console = make_console()
-    width = min(console.width, 100)
+    width = text_width(console)
+    wide = max(
+        (len(one.slug) for chapter in chapters if chapter.built for one in course.page(chapter.id).exercises), default=0
+    )
     for part in course.parts:
         of_part = [chapter for chapter in chapters if chapter.part == part.number]
         if of_part:
             console.print(part_line(part))
         for chapter in of_part:
-            for line in chapter_lines(course, chapter, known, width, signs_for(console)):
+            for line in chapter_lines(course, chapter, known, width, signs_for(console), wide):
                 console.print(line)
     if not everything and target is None:
         hidden = sum(not chapter.built for chapter in course.chapters())
         if hidden:
-            console.print(f"\n{hidden} chapters are planned and not built yet: grade list --all", style="dim")
+            console.print()
+            say(console, f"{hidden} chapters are planned and not built yet: grade list --all", "dim")
 
 
 def _chapters(course: Course, target: str | None, everything: bool) -> list[Chapter]:
@@ -79,11 +83,12 @@ def tracks(key: str | None, as_json: bool, state: Path | None) -> None:
         click.echo(dumps(tracks_document(course, chosen, known)))
         return
     from grader.show.course_view import track_lines
-    from grader.show.terminal import make_console, signs_for
+    from grader.show.terminal import make_console, say, signs_for, text_width
 
     console = make_console()
     for track in chosen:
-        for line in track_lines(course, track, known, min(console.width, 100), signs_for(console)):
+        for line in track_lines(course, track, known, text_width(console), signs_for(console)):
             console.print(line)
         console.print()
-    console.print(f"grade {chosen[0].key} grades what is built of it; grade {chosen[0].key}/next the next exercise")
+    key = chosen[0].key
+    say(console, f"grade {key} grades what is built of it; grade {key}/next the next exercise", "dim")

@@ -43,7 +43,7 @@ def stubs(chapters: tuple[str, ...], only_check: bool) -> int:
     if only_check:
         click.echo(f"{len(paths)} out of date: grade dev stubs writes them" if paths else "every stub is right")
         return FAILED if paths else 0
-    click.echo(f"{len(paths)} stubs written" if paths else "every stub was right already")
+    click.echo(f"{len(paths)} stub{'s' * (len(paths) != 1)} written" if paths else "every stub was right already")
     return 0
 
 

@@ -26,8 +26,8 @@ def status(as_json: bool, state: Path | None) -> None:
         click.echo(dumps(status_document(course, known)))
         return
     from grader.show.status import status_lines
-    from grader.show.terminal import make_console, signs_for
+    from grader.show.terminal import make_console, signs_for, text_width
 
     console = make_console()
-    for line in status_lines(course, known, min(console.width, 100), signs_for(console)):
+    for line in status_lines(course, known, text_width(console), signs_for(console)):
         console.print(line)

@@ -13,7 +13,7 @@ def welcome() -> None:
     from grader.course import find
     from grader.show.course_view import progress_words
     from grader.show.standing import total
-    from grader.show.terminal import make_console
+    from grader.show.terminal import make_console, nearby, say
     from grader.workspace import WorkspaceError, find_workspace, submission_path
 
     course, store = open_desk(None)
@@ -24,11 +24,11 @@ def welcome() -> None:
     console.print(Text.assemble(("LLMs by Hand", "bold"), f"   {progress_words(total(course.exercises(), known))}"))
     console.print()
     if not open_ones:
-        console.print("Every exercise that is built is passed: see grade status, and grade list --all for the plan.")
+        say(console, "Every exercise that is built is passed: see grade status, and grade list --all for the plan.")
         return
     one = open_ones[0]
     try:
-        place = str(submission_path(find_workspace(Path.cwd()), one))
+        place = nearby(str(submission_path(find_workspace(Path.cwd()), one)))
     except WorkspaceError:
         place = "your file; make a folder for your work first: grade init my-course"
     console.print(Text.assemble("Next: ", (one.id, "bold"), f"  {one.title}"))
@@ -42,4 +42,4 @@ def welcome() -> None:
     ):
         console.print(Text.assemble((f"  {verb:<8}", "dim"), (what, "cyan")))
     console.print()
-    console.print("grade list shows every exercise, grade tracks the guided ways, grade --help the rest", style="dim")
+    say(console, "grade list shows every exercise, grade tracks the guided ways, grade --help the rest", "dim")

@@ -11,7 +11,7 @@ from grader.report import Check, Outcome, Report
 from grader.show import cut
 from grader.show.failure import cost_line, failure_block
 from grader.show.progress import Progress
-from grader.show.terminal import STYLE, bar, nearby, signs_for
+from grader.show.terminal import STYLE, bar, nearby, signs_for, text_width
 
 MOST_BLOCKS = 3
 NOT_WRITTEN = "not written yet: "
@@ -29,7 +29,7 @@ class ReportView(Progress):
     def __init__(self, console: Console, *, spinner: bool = True) -> None:
         super().__init__(console, spinner=spinner)
         self._signs = signs_for(console)
-        self._width = min(console.width, 100)
+        self._width = text_width(console)
 
     def begin(self, exercise: str, title: str, path: str) -> None:
         """The head of one exercise."""
@@ -58,7 +58,8 @@ class ReportView(Progress):
         self._print(line)
         if check.outcome is Outcome.PASSED:
             for cost in check.costs:
-                self._print(Text(f"      {cost_line(cost)}", style="dim"))
+                for words in cut.prose(cost_line(cost), self._width - 6):
+                    self._print(Text(f"      {words}", style="dim"))
 
     def end(self, report: Report) -> None:
         """The failures of one exercise, explained, and its points."""
@@ -101,7 +102,10 @@ class ReportView(Progress):
 
     def next(self, text: str) -> None:
         """What to do now."""
-        self._print(Text.assemble((f"{self._signs.arrow} ", "cyan"), text))
+        sign = f"{self._signs.arrow} "
+        for line in cut.prose(text, self._width - len(sign)):
+            self._print(Text.assemble((sign, "cyan"), line))
+            sign = " " * len(sign)
 
     def interrupted(self, grading: str, graded: int) -> None:
         """Ctrl-C came: what is kept and what is not."""

@@ -11,36 +11,37 @@ from grader.show import cut
 from grader.show.standing import Standings, Sum, total
 from grader.show.terminal import Signs, bar
 
-_BAR = 20
+_BAR = 12
 
 
-def chapter_lines(course: Course, chapter: Chapter, standings: Standings, width: int, signs: Signs) -> Iterator[Text]:
-    """A chapter and, where it is built, its exercises."""
+def chapter_lines(
+    course: Course, chapter: Chapter, standings: Standings, width: int, signs: Signs, wide: int = 0
+) -> Iterator[Text]:
+    """A chapter and, where it is built, its exercises; `wide`: the column of their names."""
     if not chapter.built:
-        yield _cut(Text(f"{chapter.id:>5}  {chapter.title}", style="dim"), width)
+        yield _cut(Text(f"{chapter.id:>5} {chapter.title}", style="dim"), width)
         return
-    yield _cut(Text(f"{chapter.id:>5}  {chapter.title}", style="bold"), width)
+    yield _cut(Text(f"{chapter.id:>5} {chapter.title}", style="bold"), width)
     exercises = course.page(chapter.id).exercises
-    wide = max(len(exercise.slug) for exercise in exercises)
+    wide = max(wide, *(len(exercise.slug) for exercise in exercises))
     for exercise in exercises:
         yield exercise_line(exercise, standings, width, signs, wide)
 
 
 def exercise_line(exercise: Exercise, standings: Standings, width: int, signs: Signs, wide: int) -> Text:
-    """One exercise: passed, tried or open; name, title, minutes, points."""
+    """One exercise: passed, begun or open; name, title, minutes, points."""
     standing = standings.get(exercise.id)
     if standing is None:
         sign, style, points = signs.dot, "", f"{exercise.points:g}"
     else:
         sign, style = (signs.passed, "green") if standing.passed else (signs.tried, "yellow")
         points = f"{standing.points:g}/{standing.possible:g}"
-    head = f"       {sign} {exercise.slug:<{wide}}"
-    tail = f"{exercise.minutes:>4} min {points:>7} points"
+    head = f"     {sign} {exercise.slug:<{wide}}"
+    tail = f"{exercise.minutes:>4} min {points:>6} pt"
     room = width - len(head) - len(tail) - 2
     line = Text(head, style=style)
-    title = exercise.title if len(exercise.title) <= room else exercise.title[: max(room - 1, 0)].rstrip() + "…"
     if room >= 12:
-        line.append(f"  {title:<{room}}", style="not bold default")
+        line.append(f"  {_short(exercise.title, room):<{room}}", style="default")
     line.append(tail, style="dim default")
     return line
 
@@ -63,13 +64,13 @@ def track_lines(course: Course, track: Track, standings: Standings, width: int, 
 
 
 def status_line(key: str, name: str, sum_: Sum, width: int, signs: Signs, *, wide: int) -> Text:
-    """A bar of points with the exercises passed."""
-    tail = f"{sum_.passed:>4}/{sum_.exercises} passed {sum_.points:>5g}/{sum_.possible:g} points"
+    """A bar of points, and the exercises passed."""
+    tail = f"  {f'{sum_.passed}/{sum_.exercises}':>7} passed  {f'{sum_.points:g}/{sum_.possible:g}':>9} pt"
     room = width - wide - _BAR - len(tail) - 6
     style = "green" if sum_.exercises and sum_.passed == sum_.exercises else "yellow" if sum_.points else "dim"
     line = Text(f"  {key:<{wide}}  ")
     if room >= 12:
-        line.append(f"{name[:room]:<{room}}  ")
+        line.append(f"{_short(name, room):<{room}}  ")
     return line.append(bar(sum_.share, _BAR, signs), style=style).append(tail, style="dim")
 
 
@@ -83,6 +84,10 @@ def progress_words(sum_: Sum) -> str:
 
 def _lines(text: str, width: int) -> list[str]:
     return [f"  {line}" for line in cut.prose(text, width - 2)]
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
 def _cut(line: Text, width: int) -> Text:

@@ -8,7 +8,7 @@ from rich.text import Text
 from grader.doctor import Finding, State
 from grader.report import Outcome
 from grader.show import cut
-from grader.show.terminal import signs_for
+from grader.show.terminal import signs_for, text_width
 
 _NAME = 12
 _OUTCOME = {State.FINE: Outcome.PASSED, State.ABSENT: Outcome.NOT_MEASURED, State.BROKEN: Outcome.FAILED}
@@ -17,7 +17,7 @@ _STYLE = {State.FINE: "green", State.ABSENT: "cyan", State.BROKEN: "bold red"}
 
 def show_finding(console: Console, finding: Finding) -> None:
     """Print one."""
-    room = max(min(console.width, 100) - _NAME - 5, 20)
+    room = max(text_width(console) - _NAME - 5, 20)
     head = f"  {signs_for(console).outcome[_OUTCOME[finding.state]]} {finding.name:<{_NAME}} "
     for line in cut.prose(finding.value, room) or [""]:
         console.print(Text.assemble((head, _STYLE[finding.state]), line))

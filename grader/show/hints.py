@@ -9,6 +9,7 @@ from rich.text import Text
 
 from grader.course import Exercise
 from grader.show import cut
+from grader.show.terminal import text_width
 
 
 def show_hints(console: Console, exercise: Exercise, hints: Sequence[tuple[int, str]]) -> None:
@@ -18,7 +19,7 @@ def show_hints(console: Console, exercise: Exercise, hints: Sequence[tuple[int, 
     for number, text in hints:
         console.print()
         console.print(Text(f"Hint {number} of {count}", style="bold cyan"))
-        for line in cut.prose(text, min(console.width, 100) - 2):
+        for line in cut.prose(text, text_width(console) - 2):
             console.print(f"  {line}")
     console.print()
     last = hints[-1][0]

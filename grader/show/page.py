@@ -9,12 +9,12 @@ from rich.text import Text
 from grader.course import Chapter, ChapterPage
 from grader.show.course_view import exercise_line
 from grader.show.standing import Standings
-from grader.show.terminal import signs_for
+from grader.show.terminal import signs_for, text_width
 
 
 def show_page(console: Console, chapter: Chapter, page: ChapterPage, readme: str, standings: Standings) -> None:
     """Print the page."""
-    width = min(console.width, 100)
+    width = text_width(console)
     console.print(Markdown(readme, hyperlinks=False), width=width, soft_wrap=False)
     console.print()
     facts = [page.level]

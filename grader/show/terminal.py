@@ -12,6 +12,10 @@ from typing import IO
 from rich.console import Console
 
 from grader.report import Outcome
+from grader.show import cut
+
+WIDEST = 100
+"""Longer lines are hard to read, however wide the terminal."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,17 @@ def nearby(path: str) -> str:
     """A path as it is typed from here: relative where it lies below the current folder."""
     here = os.getcwd()
     return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence, wrapped to the terminal."""
+    for line in cut.prose(text, text_width(console)):
+        console.print(line, style=style)
+
+
+def text_width(console: Console) -> int:
+    """How wide text may be."""
+    return min(console.width, WIDEST)
 
 
 def bar(share: float, cells: int, signs: Signs) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import io
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +17,7 @@ from grader.show import cut
 from grader.show.console import ReportView, same_failures
 from grader.show.failure import MOST_LINES, failure_block
 from grader.show.terminal import ASCII, UNICODE, bar, make_console, signs_for
+from grader.show.waiting import Waiting
 
 LONG_CALL = (
     "submission.absorb(submission.State(m=torch.tensor([1.0, 2.0]), l=torch.tensor([0.5, 0.25]), "
@@ -165,3 +168,22 @@ class TestTerminal:
         assert bar(0.001, 10, ASCII) == "#........."
         assert bar(0, 10, ASCII) == ".........."
         assert bar(1, 10, ASCII) == "##########"
+
+
+class TestWaiting:
+    def test_a_spinner_names_what_takes_long_and_goes_away(self) -> None:
+        out = io.StringIO()
+        with Waiting(Console(file=out, force_terminal=True, width=80), "starting", after=0.05) as waiting:
+            waiting.now("4.2/x: slow_check")
+            time.sleep(0.5)
+            waiting.now("done")
+        assert "4.2/x: slow_check" in out.getvalue()
+        assert "starting" not in out.getvalue()
+        assert threading.active_count() == 1 or not any(t.name == "spinner" for t in threading.enumerate())
+
+    def test_nothing_on_a_pipe_nor_under_a_debugger(self) -> None:
+        for terminal, shown in ((False, True), (True, False)):
+            out = io.StringIO()
+            with Waiting(Console(file=out, force_terminal=terminal), "starting", shown=shown, after=0.01):
+                time.sleep(0.25)
+            assert out.getvalue() == ""
