@@ -25,6 +25,7 @@ from grader.judge.submission import Submission
 from grader.judge.wrong_programs import wrong_programs
 from grader.report import Check, Mistake
 from grader.testing import costs
+from grader.testing.behaviour import recorded_behaviour
 from grader.testing.failure import CheckFailed
 
 if TYPE_CHECKING:
@@ -119,15 +120,17 @@ class Diagnosis:
     def _observe(self, test: HiddenTest, submission: Submission, example: dict[str, Any] | None) -> Observation:
         error: Exception | None = None
         collected: list[Any] = []
+        behaviours: list[Any] = []
         try:
             submission.session.deadline = time.monotonic() + REPLAY_SECONDS * self._judge.patience
             current.use(submission)
-            with costs.collect() as collected:
+            with costs.collect() as collected, recorded_behaviour() as behaviours:
                 checks.perform(test, submission, self._seed, example)
         except Exception as caught:
             error = caught
         session: Session | None = submission._session
         outcomes = [call.outcome for call in session.calls] if session is not None and session.alive else []
+        outcomes = behaviours or outcomes
         values = [cost.value for cost in collected]
         with contextlib.suppress(Exception):
             values += [cost.value for cost in error.costs]  # type: ignore[union-attr]

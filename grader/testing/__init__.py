@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "behaviour": ("behaviour",),
     "calls": ("fresh", "in_place", "raises", "warnings_are_errors"),
     "closeness": ("close",),
     "costs": (
@@ -52,6 +53,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
+    from grader.testing.behaviour import behaviour
     from grader.testing.calls import fresh, in_place, raises, warnings_are_errors
     from grader.testing.closeness import close
     from grader.testing.costs import (
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckFailed",
     "arrays",
+    "behaviour",
     "binary",
     "booleans",
     "close",
