@@ -35,8 +35,10 @@ def flash_attention(
     One launch: a program owns block_m queries of one head, loads them once, and walks the key tiles that they can see,
     block_n keys at a time, with the online softmax. Maximum, sum and accumulator stay in float32; the weights are
     rounded to v's dtype for the product with v; float32 inputs are multiplied in full precision
-    (input_precision="ieee"). Hardware computes 2**x, so scores are kept in base 2: log2(e) goes into the scale.
-    block_m and block_n, powers of two >= 16, are used as given; None leaves the choice to you.
+    (input_precision="ieee"). Hardware computes 2**x, so scores are kept in base 2: log2(e) goes into the scale. block_m
+    and block_n, powers of two >= 16, are used as given; None leaves the choice to you. Errors of o are at most 1e-5 in
+    float32 and 2e-3 in float16, relative to the value or to the rms of its row if that is larger, 5e-3 where scores run
+    to thousands; lse errs by 1e-5.
 
     Cost: ceil(N / block_m) * B * H programs. q is read once, o and lse are written once. A query tile visits the key
     tiles up to the last key that its last row can see; each visited tile costs two tl.dot and reads its keys and values

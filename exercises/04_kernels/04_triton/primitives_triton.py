@@ -1,7 +1,8 @@
 """Two classics of every GPU course: the tiled transpose and the device-wide prefix sum.
 
 As everywhere in this chapter: any size, masks on every edge, programs independent of each other, and a wrapper that
-only allocates, takes views and launches.
+only allocates, takes views and launches. Every launch must compile for sm_90 (an H100), with at most 128 bytes of
+spilled registers per thread.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from grader.testing import (
 )
 
 INF = float("inf")
+SPILLS = 128  # bytes per thread
 SHAPES = [  # B, H, HK, N, M, D
     (1, 2, 2, 100, 100, 64),
     (1, 4, 2, 70, 90, 32),
@@ -199,7 +200,7 @@ def test_delta_is_wide(submission):
         p.transpose(-1, -2) @ case.do.double(),
     )
     with interpreted(submission):
-        case.check(case.run(submission), rtol=4e-3)
+        case.check(case.run(submission))
 
 
 def test_only_the_kernels_compute(submission):
@@ -218,8 +219,21 @@ def test_compiles_for_sm_90(submission):
         arguments = (q, k, k.clone(), q.clone(), torch.zeros(1, 4, 128), q.clone())
         compiled = compiled_for_sm_90(submission, "flash_attention_backward", *arguments, causal=True, **blocks)
         for launch in compiled:
-            require(D == 128 or launch.spills == 0, f"{launch.kernel} spills registers", got=launch.spills, expected=0)
+            require(
+                D == 128 or launch.spills <= SPILLS,
+                f"{launch.kernel}: registers spill",
+                got=launch.spills,
+                expected=SPILLS,
+            )
             require(launch.shared <= 232448, f"{launch.kernel}: shared memory fits", got=launch.shared, expected=232448)
+
+
+def test_full_precision(submission):
+    """float32 operands are not rounded to TF32: the compiled kernels hold no such instruction."""
+    q = torch.zeros(1, 1, 64, 32)
+    arguments = (q, q.clone(), q.clone(), q.clone(), torch.zeros(1, 1, 64), q.clone())
+    for launch in compiled_for_sm_90(submission, "flash_attention_backward", *arguments, block_m=32, block_n=32):
+        require(not launch.ptx_has("tf32"), f"{launch.kernel} multiplies float32 in full precision, not in TF32")
 
 
 @points(2)

@@ -177,6 +177,16 @@ def test_compiles_for_sm_90(submission):
             require(launch.wgmma, f"{launch.kernel} uses Hopper's tensor cores (wgmma)", got=launch.wgmma)
 
 
+def test_full_precision(submission):
+    """float32 operands are not rounded to TF32: the compiled kernel holds no such instruction."""
+    q = torch.zeros(1, 1, 64, 32)
+    compiled = compiled_for_sm_90(
+        submission, "flash_attention", q, q.clone(), q.clone(), causal=True, block_m=32, block_n=32
+    )
+    for launch in compiled:
+        require(not launch.ptx_has("tf32"), f"{launch.kernel} multiplies float32 in full precision, not in TF32")
+
+
 @points(3)
 def test_cost_bytes(submission):
     """q once, of k and v only the visible tiles per query head, o and lse once."""

@@ -19,6 +19,7 @@ from grader.testing import (
 )
 
 SMEM = 232448
+SPILLS = 128  # bytes per thread
 BLOCKS = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 KEYS = {*BLOCKS, "GROUP_M", "num_warps", "num_stages"}
 ACTIVATIONS = {"": lambda c: c, "relu": torch.relu, "silu": torch.nn.functional.silu}
@@ -242,9 +243,16 @@ def test_compiles_for_sm_90(submission):
         compiled = compiled_for_sm_90(submission, "matmul", a, b, block=(128, 128, 64), **options)
         equal(len(compiled), 1, what="launches")
         for launch in compiled:
-            require(launch.spills == 0, f"{launch.kernel} spills registers", got=launch.spills, expected=0)
+            require(launch.spills <= SPILLS, f"{launch.kernel}: registers spill", got=launch.spills, expected=SPILLS)
             require(launch.shared <= SMEM, f"{launch.kernel}: shared memory fits", got=launch.shared, expected=SMEM)
             require(launch.wgmma, f"{launch.kernel} uses Hopper's tensor cores (wgmma)", got=launch.wgmma)
+
+
+def test_full_precision(submission):
+    """float32 operands are not rounded to TF32: the compiled kernel holds no such instruction."""
+    a, b = torch.zeros(128, 64), torch.zeros(64, 128)
+    for launch in compiled_for_sm_90(submission, "matmul", a, b):
+        require(not launch.ptx_has("tf32"), f"{launch.kernel} multiplies float32 in full precision, not in TF32")
 
 
 @points(2)

@@ -41,3 +41,5 @@ infeasible_configs = (
     )
     .then("if num_stages >= 2 and block_m * block_n <= 128 * 32 * num_warps:", "if num_stages:")
 )
+
+tf32_inputs = edit('acc = tl.dot(a, b, acc, input_precision="ieee")', "acc = tl.dot(a, b, acc)")
