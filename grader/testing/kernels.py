@@ -23,6 +23,20 @@ from grader.testing.failure import CheckFailed
 if TYPE_CHECKING:
     from grader.testing.costs import Cost
 
+_TRAFFIC = {
+    "loaded": "bytes loaded",
+    "stored": "bytes stored",
+    "unique_loaded": "bytes of distinct elements loaded",
+    "unique_stored": "bytes of distinct elements stored",
+}
+_COUNTS = {
+    "launches": "kernel launches",
+    "programs": "programs",
+    "largest_block": "elements of the largest block",
+    "dots": "tl.dot calls",
+    "dot_flops": "FLOPs of tl.dot",
+    "atomics": "elements changed by atomics",
+}
 HARMLESS = frozenset({"allocation", "view", "fill"})
 """What a wrapper may do besides launching."""
 
@@ -259,24 +273,19 @@ class KernelRun:
 
         >>> run.cost("loaded", "x").at_most(2 * 4 * n, "a wide row is read twice")
         """
+        if name is None and kind == "launches":
+            words, value = _COUNTS[kind], len(self.launches)
+        elif name is None and kind in _COUNTS:
+            words, value = _COUNTS[kind], getattr(self, kind)
+        elif kind in _TRAFFIC:
+            of = "" if name is None else f" {'to' if 'stored' in kind else 'from'} {name}"
+            words, value = _TRAFFIC[kind] + of, getattr(self, kind)(name)
+        else:
+            of = "" if name is None else " of one tensor"
+            raise ValueError(f"no cost {kind!r}{of}; there are {', '.join([*_TRAFFIC, *_COUNTS])}")
         from grader.testing.costs import Cost
 
-        described = {
-            "loaded": "bytes loaded", "stored": "bytes stored", "unique_loaded": "bytes of distinct elements loaded",
-            "unique_stored": "bytes of distinct elements stored",
-        }  # fmt: skip
-        if kind in described:
-            of = "" if name is None else f" {'to' if 'stored' in kind else 'from'} {name}"
-            return Cost(described[kind] + of, getattr(self, kind)(name))
-        plain = {
-            "launches": "kernel launches", "programs": "programs", "largest_block": "elements of the largest block",
-            "dots": "tl.dot calls", "dot_flops": "FLOPs of tl.dot", "atomics": "elements changed by atomics",
-        }  # fmt: skip
-        if kind not in plain or name is not None:
-            of = "" if name is None else " of one tensor"
-            raise ValueError(f"no cost {kind!r}{of}; there are {', '.join([*described, *plain])}")
-        value = len(self.launches) if kind == "launches" else getattr(self, kind)
-        return Cost(plain[kind], value)
+        return Cost(words, value)
 
     def _sum(self, kind: str, name: str | None) -> int:
         if name is not None and name not in ("result", "temporary"):

@@ -300,28 +300,6 @@ def _watch_blocks_and_dots(patches: _Patches, interpreter: Any, recorder: Record
         patches.set(builder, "create_dot_scaled", create_dot_scaled)
 
 
-def autotune_runs_first_config() -> None:
-    """An autotuned kernel runs once, with the first config left by pruning: the interpreter has nothing to time."""
-    from triton.runtime.autotuner import Autotuner
-
-    if getattr(Autotuner.run, "runs_first_config", False):
-        return
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.nargs = dict(zip(self.arg_names, args, strict=False))
-        try:
-            config = (self.prune_configs(kwargs) if len(self.configs) > 1 else self.configs)[0]
-            self.best_config = config
-            if config.pre_hook is not None:
-                config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
-            return self.fn.run(*args, **kwargs, **config.all_kwargs())
-        finally:
-            self.nargs = None
-
-    run.runs_first_config = True  # type: ignore[attr-defined]
-    Autotuner.run = run
-
-
 def _lanes(mask: Any, addresses: Any) -> Any:
     lanes = np.asarray(mask.data, dtype=np.bool_)
     return lanes if lanes.shape == addresses.shape else np.broadcast_to(lanes, addresses.shape)

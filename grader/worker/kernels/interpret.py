@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from grader.worker.kernels import hooks, hostile
+from grader.worker.kernels import hooks, hostile, repairs
 from grader.worker.kernels.bounds import DESCRIPTOR_VERBS, VERBS, Faults, Place, nearest
 from grader.worker.kernels.host_ops import HostTrace
 from grader.worker.kernels.memory import TEMPORARY, Memory, MemoryMap, named_tensors
@@ -52,12 +52,14 @@ class KernelEvidenceUnavailable(RuntimeError):
 def prepare() -> None:
     """Make interpreted kernels run as they are on a machine without a GPU. Call before the learner's file is loaded.
 
-    Triton has a driver to ask, and an autotuned kernel runs with its first configuration instead of timing them all.
+    Triton has a driver to ask, an autotuned kernel runs with its first configuration instead of timing them all, and
+    masks made of scalar comparisons work.
     """
     if os.environ.get("TRITON_INTERPRET") != "1":
         raise KernelEvidenceUnavailable("kernel evidence needs TRITON_INTERPRET=1 before triton is imported")
     stand_in()
-    hooks.autotune_runs_first_config()
+    repairs.autotune_runs_first_config()
+    repairs.scalar_masks_stay_boolean()
 
 
 @dataclass(eq=False)
