@@ -91,9 +91,9 @@ class Report:
     @property
     def points(self) -> float:
         """Points earned."""
-        return sum(c.points for c in self.checks)
+        return round(sum(c.points for c in self.checks), 6)
 
     @property
     def possible(self) -> float:
         """Points that could be earned on this machine: checks that were not measured do not count."""
-        return sum(c.possible for c in self.checks if c.outcome is not Outcome.NOT_MEASURED)
+        return round(sum(c.possible for c in self.checks if c.outcome is not Outcome.NOT_MEASURED), 6)

@@ -25,7 +25,7 @@ from grader.judge.submission import Submission
 from grader.judge.wrong_programs import wrong_programs
 from grader.report import Check, Mistake
 from grader.testing import costs
-from grader.testing.behaviour import recorded_behaviour
+from grader.testing.behaviours import recorded_behaviour
 from grader.testing.failure import CheckFailed
 
 if TYPE_CHECKING:

@@ -116,6 +116,8 @@ class Trivial:
     name: str
     about: str
     spoil: str
+    of_numbers: bool = True
+    """Whether it spoils numbers only, so that there is nothing to it where results are text or lists."""
 
     def apply(self, solution: str) -> str:
         """The program: the solution with its public functions spoilt."""
@@ -126,7 +128,7 @@ ALL = (
     Trivial("zeros", "zeros of the right shape", "_zeros"),
     Trivial("identity", "an argument of the right shape, handed back", "_identity"),
     Trivial("mean", "the mean of the result everywhere", "_mean"),
-    Trivial("first_again", "the first result again, whatever the arguments", "None"),
+    Trivial("first_again", "the first result again, whatever the arguments", "None", of_numbers=False),
     Trivial("lower_precision", "the result rounded to half precision", "_half"),
     Trivial("no_tail", "the last element of each row left out", "_no_tail"),
 )

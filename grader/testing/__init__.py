@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "behaviour": ("behaviour",),
+    "behaviours": ("behaviour",),
     "calls": ("fresh", "in_place", "raises", "warnings_are_errors"),
     "closeness": ("close",),
     "costs": (
@@ -53,7 +53,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from grader.testing.behaviour import behaviour
+    from grader.testing.behaviours import behaviour
     from grader.testing.calls import fresh, in_place, raises, warnings_are_errors
     from grader.testing.closeness import close
     from grader.testing.costs import (
