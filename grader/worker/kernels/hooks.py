@@ -147,6 +147,8 @@ def _carry_origins(patches: _Patches, interpreter: Any, recorder: Recorder) -> N
 
 
 def _watch_memory(patches: _Patches, interpreter: Any, semantic: Any, recorder: Recorder) -> None:
+    import triton.language as tl
+
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     masked_load, masked_store, load = builder.create_masked_load, builder.create_masked_store, semantic.load
     state: dict[str, Any] = {"no_other": False, "descriptor": None, "ordered": False}
@@ -170,7 +172,7 @@ def _watch_memory(patches: _Patches, interpreter: Any, semantic: Any, recorder: 
             descriptor=state["descriptor"] is not None, ordered=state["ordered"],
         )  # fmt: skip
         if kept is not None:
-            mask = handle(kept, mask.dtype)
+            mask = handle(kept, tl.int1)
         out = masked_load(self, pointers, mask, other, *rest, **kwargs)
         spoilt = None if kept is None else lanes & ~kept
         if state["no_other"] and other is None and not lanes.all():
@@ -193,7 +195,7 @@ def _watch_memory(patches: _Patches, interpreter: Any, semantic: Any, recorder: 
             descriptor=state["descriptor"] is not None, ordered=state["ordered"],
         )  # fmt: skip
         if kept is not None:
-            mask = handle(kept, mask.dtype)
+            mask = handle(kept, tl.int1)
         if value.data.dtype.itemsize != itemsize:
             # The interpreter stores as many bytes as the value has, whatever the pointer's type.
             value = handle(value.data.astype(interpreter._get_np_dtype(pointers.get_element_ty())), value.dtype)
@@ -235,6 +237,7 @@ def _watch_memory(patches: _Patches, interpreter: Any, semantic: Any, recorder: 
 
 
 def _watch_atomics(patches: _Patches, interpreter: Any, recorder: Recorder) -> None:
+    import triton.language as tl
     from triton._C.libtriton import ir
 
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
@@ -248,7 +251,7 @@ def _watch_atomics(patches: _Patches, interpreter: Any, recorder: Recorder) -> N
         lanes = _lanes(mask, pointers.data)
         kept = recorder.check("atomic", pointers.data, lanes, _itemsize(pointers), pointers.memory)
         if kept is not None:
-            mask = handle(kept, mask.dtype)
+            mask = handle(kept, tl.int1)
         synchronise(sem)
         return rmw(self, op, pointers, value, mask, sem, *rest)
 

@@ -53,13 +53,12 @@ def prepare() -> None:
     """Make interpreted kernels run as they are on a machine without a GPU. Call before the learner's file is loaded.
 
     Triton has a driver to ask, an autotuned kernel runs with its first configuration instead of timing them all, and
-    masks made of scalar comparisons work.
+    what `repairs` repairs works.
     """
     if os.environ.get("TRITON_INTERPRET") != "1":
         raise KernelEvidenceUnavailable("kernel evidence needs TRITON_INTERPRET=1 before triton is imported")
     stand_in()
-    repairs.autotune_runs_first_config()
-    repairs.scalar_masks_stay_boolean()
+    repairs.repair_interpreter()
 
 
 @dataclass(eq=False)

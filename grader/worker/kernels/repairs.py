@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 
 
+def repair_interpreter() -> None:
+    """All of them."""
+    autotune_runs_first_config()
+    scalar_masks_stay_boolean()
+    loop_bounds_are_numbers()
+    integer_sums_wrap()
+
+
 def autotune_runs_first_config() -> None:
     """An autotuned kernel runs once, with the first config left by pruning: the interpreter has nothing to time."""
     from triton.runtime.autotuner import Autotuner
@@ -49,3 +57,37 @@ def scalar_masks_stay_boolean() -> None:
 
     create_splat.keeps_booleans = True  # type: ignore[attr-defined]
     builder.create_splat = create_splat
+
+
+def loop_bounds_are_numbers() -> None:
+    """`range(0, n, BLOCK)` works in Triton 3.6 with numpy 2.4, which no longer makes a number of an array of one."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+    if getattr(patch, "makes_numbers", False):
+        return
+
+    def patch_lang_tensor(tensor: Any, *scope: Any) -> None:
+        patch(tensor, *scope)
+        scope[0].set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    patch_lang_tensor.makes_numbers = True  # type: ignore[attr-defined]
+    interpreter._patch_lang_tensor = patch_lang_tensor
+
+
+def integer_sums_wrap() -> None:
+    """tl.sum of integers wraps around as on a GPU. Before Triton 3.9 the sum of a whole block raises OverflowError."""
+    from triton.runtime import interpreter
+
+    reduction = interpreter.ReduceScanOpInterface
+    convert = reduction.to_tensor
+    if getattr(convert, "wraps", False):
+        return
+
+    def to_tensor(self: Any, value: Any, dtype: Any) -> Any:
+        if not getattr(value, "shape", ()):
+            value = np.array([value]).astype(interpreter._get_np_dtype(dtype))[0]
+        return convert(self, value, dtype)
+
+    to_tensor.wraps = True  # type: ignore[attr-defined]
+    reduction.to_tensor = to_tensor
