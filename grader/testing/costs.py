@@ -28,7 +28,8 @@ def collect() -> Iterator[list[report.Cost]]:
     try:
         yield found
     finally:
-        _collectors.remove(found)
+        # Not remove(found): that compares lists by their contents, and an outer one may look the same.
+        _collectors.pop()
 
 
 class Cost:
@@ -74,6 +75,13 @@ class Cost:
             )
 
 
+def _of_each_call(measurement: Any, probe: str, key: str) -> list[Any]:
+    """One count from each call in the block. A block without a call would pass every limit, so it is an error."""
+    if not measurement.results:
+        raise RuntimeError("no call of the submission was measured: make it inside the with block")
+    return [found[probe][key] for found in measurement.results]
+
+
 class Dispatched(Cost):
     """The number of torch operations, and each of them in `ops` as (name, elements newly made)."""
 
@@ -95,7 +103,7 @@ def largest_temporary(submission: Any, unit: str = "elements") -> Iterator[Cost]
     cost = Cost("largest temporary", unit=unit)
     with submission.measure({"torch": {"ops": False}}) as measurement:
         yield cost
-    cost._value = max((found["torch"][f"largest_{unit}"] for found in measurement.results), default=0)
+    cost._value = max(_of_each_call(measurement, "torch", f"largest_{unit}"))
 
 
 @contextmanager
@@ -109,7 +117,7 @@ def flops(submission: Any) -> Iterator[Cost]:
     cost = Cost("matrix-product FLOPs")
     with submission.measure({"torch": {"ops": False}}) as measurement:
         yield cost
-    cost._value = sum(found["torch"]["flops"] for found in measurement.results)
+    cost._value = sum(_of_each_call(measurement, "torch", "flops"))
 
 
 @contextmanager
@@ -123,7 +131,7 @@ def dispatched(submission: Any) -> Iterator[Dispatched]:
     cost = Dispatched("dispatched operations")
     with submission.measure({"torch": {}}) as measurement:
         yield cost
-    cost.ops = [(name, elements) for found in measurement.results for name, elements in found["torch"]["ops"]]
+    cost.ops = [(name, elements) for ops in _of_each_call(measurement, "torch", "ops") for name, elements in ops]
     cost._value = len(cost.ops)
 
 
@@ -138,7 +146,7 @@ def saved_for_backward(submission: Any) -> Iterator[Cost]:
     cost = Cost("kept for backward", unit="elements")
     with submission.measure({"saved": {}}) as measurement:
         yield cost
-    cost._value = sum(found["saved"]["elements"] for found in measurement.results)
+    cost._value = sum(_of_each_call(measurement, "saved", "elements"))
 
 
 @contextmanager
@@ -152,7 +160,7 @@ def peak_memory(submission: Any) -> Iterator[Cost]:
     cost = Cost("peak memory", unit="bytes")
     with submission.measure({"memory": {}}) as measurement:
         yield cost
-    cost._value = max((found["memory"]["peak_bytes"] for found in measurement.results), default=0)
+    cost._value = max(_of_each_call(measurement, "memory", "peak_bytes"))
 
 
 @contextmanager
@@ -166,10 +174,10 @@ def executed_lines(submission: Any) -> Iterator[Cost]:
     cost = Cost("executed lines")
     with submission.measure({"lines": {}}) as measurement:
         yield cost
-    cost._value = sum(found["lines"]["lines"] for found in measurement.results)
+    cost._value = sum(_of_each_call(measurement, "lines", "lines"))
 
 
-class counting(Generic[P, R]):  # noqa: N801 - it reads as a verb where it is used
+class counting(Generic[P, R]):
     """A function that counts its calls, to be passed to the submission. It runs in the judge, so it cannot be forged.
 
     >>> load = counting(lambda i, j: x[:, i:j])

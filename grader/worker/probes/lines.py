@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from grader.worker.probes import Context, Options
 
@@ -47,26 +47,33 @@ class Lines:
         return {"lines": self._count}
 
     if sys.version_info >= (3, 12):
+        _open: ClassVar[list[Lines]] = []
+        """One tool serves all of them: a call may be measured inside another (by way of a callback)."""
 
         def _watch(self) -> None:
             monitoring = sys.monitoring
-            monitoring.use_tool_id(_TOOL, "lines of a submission")
-            monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
-            monitoring.set_events(_TOOL, monitoring.events.LINE)
-            # Places that an earlier probe disabled stay so only as long as nobody asks again.
+            if not self._open:
+                monitoring.use_tool_id(_TOOL, "lines of a submission")
+                monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
+                monitoring.set_events(_TOOL, monitoring.events.LINE)
+            self._open.append(self)
+            # Places that another probe switched off, for they were not in its file.
             monitoring.restart_events()
 
         def _unwatch(self) -> None:
             monitoring = sys.monitoring
-            monitoring.set_events(_TOOL, monitoring.events.NO_EVENTS)
-            monitoring.register_callback(_TOOL, monitoring.events.LINE, None)
-            monitoring.free_tool_id(_TOOL)
+            self._open.remove(self)
+            if not self._open:
+                monitoring.set_events(_TOOL, monitoring.events.NO_EVENTS)
+                monitoring.register_callback(_TOOL, monitoring.events.LINE, None)
+                monitoring.free_tool_id(_TOOL)
 
-        def _line(self, code: CodeType, line: int) -> Any:
-            if code.co_filename == self._filename:
-                self._count += 1
-                return None
-            return sys.monitoring.DISABLE
+        @classmethod
+        def _line(cls, code: CodeType, line: int) -> Any:
+            counting = [probe for probe in cls._open if probe._filename == code.co_filename]
+            for probe in counting:
+                probe._count += 1
+            return None if counting else sys.monitoring.DISABLE
 
     def _enter_frame(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._step if frame.f_code.co_filename == self._filename else None
