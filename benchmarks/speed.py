@@ -85,11 +85,16 @@ def main() -> None:
     imports = [sys.executable, "-c", "import click, rich"]
     for words in (["list"], ["status"], ["hint", "2.3/sdpa", "--again"], ["show", "2.3"]):
         times, ours, theirs = ratio([*GRADE, *words], imports, rounds)
-        print(f"grade {' '.join(words):24} {times:5.2f} x python -c 'import click, rich'   ({ours:.3f} s, {theirs:.3f} s)")
+        print(
+            f"grade {' '.join(words):24} {times:5.2f} x python -c 'import click, rich'   ({ours:.3f} s, {theirs:.3f} s)"
+        )
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--isolation", "none"]
     plain.append("tests/chapters/02_transformer/03_attention")
     times, ours, theirs = ratio([*GRADE, "2.3", "--solution"], plain, max(3, rounds // 2))
-    print(f"grade 2.3 --solution, cold     {times:5.2f} x the same tests under pytest in one process   ({ours:.2f} s, {theirs:.2f} s)")
+    print(
+        f"grade 2.3 --solution, cold     {times:5.2f} x the same tests under pytest in one process"
+        f"   ({ours:.2f} s, {theirs:.2f} s)"
+    )
     found = round_trips()
     print(f"a call with a small tensor     {found['round_trip_us']:5.0f} us there and back")
     print(f"a worker, to its first result  {found['start_ms']:5.1f} ms")

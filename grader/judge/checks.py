@@ -176,7 +176,9 @@ def _said(error: SubmissionError) -> str:
     if error.kind == "RecursionError":
         return "RecursionError: the recursion does not end, or goes deeper than Python allows"
     if error.kind == "MemoryError" or "can't allocate memory" in error.message:
-        return f"out of memory: {error.message.splitlines()[0] if error.message else 'more was asked for than the limit'}"
+        return (
+            f"out of memory: {error.message.splitlines()[0] if error.message else 'more was asked for than the limit'}"
+        )
     if error.kind == "AttributeError" and error.message.startswith("the file has no"):
         return error.message
     return f"{error.kind}: {error.message}" if error.message else error.kind

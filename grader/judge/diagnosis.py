@@ -1,7 +1,7 @@
 """Naming the mistake: the failing call is replayed on each listed wrong program; one that behaves alike is named.
 
-The replay is of the whole check on its shrunk example, in workers of their own. A mistake is named if it fails at the same
-line of the test in the same way, and returned what the submission returned, while the reference solution returned
+The replay is of the whole check on its shrunk example, in workers of their own. A mistake is named if it fails at the
+same line of the test in the same way, and returned what the submission returned, while the reference solution returned
 something else (or, where a cost failed, the same at the same cost). No match, no guess.
 """
 
@@ -140,16 +140,22 @@ class Diagnosis:
 def _same(seen: Observation, other: Observation, right: Observation) -> bool:
     if other.error is None or type(other.error) is not type(seen.error) or other.line != seen.line:
         return False
-    if isinstance(seen.error, SubmissionError) and isinstance(other.error, SubmissionError):
-        if seen.error.kind != other.error.kind:
-            return False
-    elif isinstance(seen.error, CheckFailed) and seen.error.aspect != other.error.aspect and not seen.costs:
+    if _nature(seen) != _nature(other):
         return False
     if len(seen.costs) != len(other.costs):
         return False
     if any(abs(a - b) > 0.02 * max(abs(a), abs(b)) for a, b in zip(seen.costs, other.costs, strict=True)):
         return False
     return alike(seen.outcomes, other.outcomes, right.outcomes)
+
+
+def _nature(observation: Observation) -> str:
+    """In what way it failed: the kind of exception, or the aspect that was wrong (of costs, the numbers are compared)."""
+    if isinstance(observation.error, SubmissionError):
+        return observation.error.kind
+    if isinstance(observation.error, CheckFailed) and not observation.costs:
+        return observation.error.aspect
+    return ""
 
 
 def _line(error: Exception | None, file: str) -> int:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Text from a worker without the control characters that could play tricks on a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class SubmissionError(Exception):
@@ -18,8 +26,8 @@ class SubmissionError(Exception):
     @classmethod
     def of(cls, description: dict[str, Any]) -> SubmissionError:
         """From a worker's description of an exception."""
-        kinds = [str(name) for name in description["bases"]]
-        return cls(kinds, str(description["message"]), str(description["traceback"]))
+        kinds = [printable(str(name)) for name in description["bases"]]
+        return cls(kinds, printable(str(description["message"])), printable(str(description["traceback"])))
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""Autograd across the boundary: a call's results are joined to its arguments by one Function whose backward asks the worker."""
+"""Autograd across the boundary: one Function joins a call's results to its arguments; its backward asks the worker."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def connect(session: Session, graph: int, raw: list[torch.Tensor], leaves: list[
     plain = [tensor.detach() for tensor in raw]
     # Parameters live in the worker; the anchor makes results depend on something even if no argument needs a gradient.
     anchor = torch.empty(0, requires_grad=True)
-    return list(_Crossing.apply(_Graph(session, graph), plain, anchor, *leaves))
+    return list(_Crossing.apply(_Graph(session, graph), plain, anchor, *leaves))  # type: ignore[no-untyped-call]

@@ -68,7 +68,9 @@ def _numbers(seen: Any, other: Any, right: Any) -> bool:
         finite = numpy.isfinite(first)
         if not finite.any():
             return True
-        allowed = numpy.full(first.shape, max(1e-9, 64 * eps if eps < 1e-5 else 4 * eps) * numpy.abs(first[finite]).max())
+        allowed = numpy.full(
+            first.shape, max(1e-9, 64 * eps if eps < 1e-5 else 4 * eps) * numpy.abs(first[finite]).max()
+        )
         if right is not None and (_is_number(right) or _is_array(right)):
             third, _ = _as_array(right)
             if third.shape == first.shape and third.dtype.kind in "fcbiu":

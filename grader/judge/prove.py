@@ -70,7 +70,9 @@ def prove(
             _note(_prove_one(*argument), found, on_proof)
     else:
         context = multiprocessing.get_context("fork" if can_fork() else "spawn")
-        with ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_open, initargs=arguments[0]) as pool:
+        with ProcessPoolExecutor(
+            max_workers=jobs, mp_context=context, initializer=_open, initargs=arguments[0]
+        ) as pool:
             for future in as_completed([pool.submit(_prove_one, *argument) for argument in arguments]):
                 _note(future.result(), found, on_proof)
     return [found[exercise.id] for exercise in exercises]
@@ -97,7 +99,11 @@ def _prove_one(root: str, exercise_id: str, kinds: tuple[str, ...], patience: fl
     began = time.monotonic()
     exercise = judge.course.exercise(exercise_id)
     try:
-        trials = [trial for step in (_stub, _solution, _mistakes, _alternatives, _trivial) for trial in step(judge, exercise, seeds)]
+        trials = [
+            trial
+            for step in (_stub, _solution, _mistakes, _alternatives, _trivial)
+            for trial in step(judge, exercise, seeds)
+        ]
         return Proof(exercise_id, tuple(trials), time.monotonic() - began)
     except CourseError as error:
         return Proof(exercise_id, (), time.monotonic() - began, str(error))
@@ -144,7 +150,9 @@ def _right(judge: Judge, exercise: Exercise, role: str, name: str, path: Path, s
     detail = report.problem
     if bad and not detail:
         first = bad[0]
-        detail = "; ".join(filter(None, (f"{first.name}: {first.message}", first.where, first.call[:300], first.traceback)))
+        detail = "; ".join(
+            filter(None, (f"{first.name}: {first.message}", first.where, first.call[:300], first.traceback))
+        )
     return _trial(exercise, role, name, report, detail)
 
 

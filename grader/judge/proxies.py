@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """An object that lives in the worker. Attributes, methods, operators, len, [], iteration, `with` and calls go there."""
+    """An object that lives in the worker. Attributes, methods, operators, [], iteration, `with`, calls go there."""
 
     __slots__ = ("__weakref__", "_methods", "_number", "_payload", "_session")
 
@@ -96,10 +96,11 @@ def _forward(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in (
+_FORWARDED = (
     "getitem setitem delitem contains add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow "
     "matmul rmatmul neg pos abs lt le gt ge float int complex round invert and or xor reversed"
-).split():
+)
+for _name in _FORWARDED.split():
     setattr(Handle, f"__{_name}__", _forward(f"__{_name}__"))
 
 
@@ -189,9 +190,12 @@ def _kind_of(value: Any) -> str:
 
 
 def _public_methods(value: Any) -> list[str]:
-    if callable(value) and not hasattr(type(value), "__wrapped_object__") and type(value).__name__ in ("function", "method"):
+    if (
+        callable(value)
+        and not hasattr(type(value), "__wrapped_object__")
+        and type(value).__name__ in ("function", "method")
+    ):
         return []
     return sorted(
         name for name in dir(type(value)) if not name.startswith("_") and callable(getattr(type(value), name, None))
     )
-

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
+from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied, printable
 from grader.judge.proxies import JudgeSide
 from grader.judge.workers import CannotStart, Worker
 from grader.worker import wire
@@ -37,7 +37,9 @@ class Call:
 class Session:
     """A loaded submission in a worker (or, for --debug, in this process). Not thread-safe."""
 
-    def __init__(self, channel: Channel | Loopback, worker: Worker | None, options: dict[str, Any], *, deadline: float) -> None:
+    def __init__(
+        self, channel: Channel | Loopback, worker: Worker | None, options: dict[str, Any], *, deadline: float
+    ) -> None:
         self._channel = channel
         self.worker = worker
         self.options = options
@@ -107,7 +109,9 @@ class Session:
         """Many calls in one message."""
         call = Call(name, (f"{len(calls)} calls in one message",), {})
         self.calls.append(call)
-        result: list[Any] = self.request("many", name, [[list(args), kwargs] for args, kwargs in calls], self._options())
+        result: list[Any] = self.request(
+            "many", name, [[list(args), kwargs] for args, kwargs in calls], self._options()
+        )
         call.outcome = result
         return result
 
@@ -180,7 +184,7 @@ class Session:
             raise self._died() from None
 
     def answer(self, content: bytes) -> bytes:
-        """Runs a callback for the worker. A failed check inside it ends the whole call, whatever the submission does."""
+        """Runs a callback for the worker. A check that fails inside it ends the call, whatever the submission does."""
         tree, buffers = wire.unframe(content)
         _, number, method, packed = Unpacker(self.side, buffers).unpack(tree)
         packer = Packer(self.side, grads=False)
@@ -197,9 +201,8 @@ class Session:
         return wire.frame(tree, packer.buffers)
 
     def _write_back(self, reply: dict[str, Any], packer: Packer, call: Call) -> None:
-        """Brings the arguments here to the state that the call left them in; a change nobody allowed fails the check."""
-        import_numpy = "changed" in reply or "changed_tree" in reply
-        if not import_numpy:
+        """Brings the arguments to the state that the call left them in; a change nobody allowed fails the check."""
+        if "changed" not in reply and "changed_tree" not in reply:
             return
         names = self._argument_names(call)
         changed: list[str] = []
@@ -331,7 +334,7 @@ def read_output(worker: Worker, limit: int) -> str:
         half = limit // 2
         head, tail = os.pread(descriptor, half, position), os.pread(descriptor, half, size - half)
         content = head + f"\n... {size - position - limit:,} bytes left out ...\n".encode() + tail
-    return content.decode(errors="replace")
+    return printable(content.decode(errors="replace"))
 
 
 def _stuck_at(dump: str, filename: str, source: str) -> str:
@@ -358,7 +361,7 @@ def _how_it_ended(status: int | None) -> str:
     except ValueError:
         name = f"signal {-status}"
     reasons = {
-        "SIGSEGV": "your code crashed the process (SIGSEGV: memory was accessed that is not there, or the recursion is too deep)",
+        "SIGSEGV": "your code crashed the process (SIGSEGV: it touched memory that is not there, or recursed too deep)",
         "SIGKILL": "the process that runs your code was killed (SIGKILL), most likely for using too much memory",
         "SIGXFSZ": "your code wrote more than the grader allows",
     }
@@ -387,4 +390,3 @@ def _address(owner: Any) -> int:
     if hasattr(owner, "__array_interface__"):
         return int(owner.__array_interface__["data"][0])
     return id(owner)
-

@@ -51,7 +51,7 @@ class Submission:
         return RemoteFunction(session, None, name)
 
     def many(self, name: str, calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """The results of many calls `(args, kwargs)` of one function, in one message: for statistics over cheap calls."""
+        """The results of many calls `(args, kwargs)` of a function, in one message: for statistics over cheap calls."""
         return self.session.many(name, calls)
 
     def prop(self, kind: type, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """Trivial answers: programs that need no understanding, made from any solution. Every exercise must reject all of them.
 
-Each wraps the solution's public functions and methods, so that results have the right type, shape and dtype, and only the work is
-missing: zeros, the input handed back, the first answer again, a mean everywhere, fewer digits, a last block left out.
+Each wraps the solution's public functions and methods, so that results have the right type, shape and dtype, and only
+the work is missing: zeros, the input handed back, the first answer again, a mean everywhere, fewer digits, no tail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from grader.judge.submission import Submission
 
-_WRAP = '''
+_WRAP = """
 
 def _spoil(value, spoil, args):
     import dataclasses
@@ -41,7 +41,8 @@ def _zeros(value, args):
 def _identity(value, args):
     for argument in args:
         if type(argument) is type(value) and getattr(argument, "shape", ()) == getattr(value, "shape", ()):
-            return argument.copy() if _kind(value) == "ndarray" else argument.clone() if _kind(value) == "Tensor" else argument
+            copied = {"ndarray": lambda: argument.copy(), "Tensor": lambda: argument.clone()}
+            return copied.get(_kind(value), lambda: argument)()
     return value * 0 if _kind(value) != "other" else value
 
 
@@ -106,7 +107,7 @@ for _name, _value in list(globals().items()):
         for _method, _member in list(vars(_value).items()):
             if not _method.startswith("_") and type(_member).__name__ == "function":
                 setattr(_value, _method, _wrap(_member, SPOIL, _remembered))
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -135,5 +136,5 @@ ALL = (
 
 
 def has_spoilt(submission: Submission) -> bool:
-    """Whether the program has changed any result; if not (text, lists of ids), it is the solution itself and may pass."""
+    """Whether the program changed any result; if not (text, lists of ids), it is the solution itself and may pass."""
     return bool(submission.session.attribute_of(None, "_spoilt"))

@@ -19,7 +19,7 @@ from grader.course import Limits
 from grader.worker import forkserver
 from grader.worker.channel import Channel
 
-THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """One thread in judge and worker: with two, small operations on a busy machine can take 50 times as long."""
 
 READY_SECONDS = 120
@@ -78,7 +78,9 @@ class Host(Protocol):
 class ForkHost:
     """Workers forked by a fork server. `preloaded` says whether the judge itself has imported what the kind needs."""
 
-    def __init__(self, kind: str, folder: str, control: socket.socket, process: subprocess.Popen[bytes] | int | None) -> None:
+    def __init__(
+        self, kind: str, folder: str, control: socket.socket, process: subprocess.Popen[bytes] | int | None
+    ) -> None:
         self.kind = kind
         self._folder = folder
         self._control = control
@@ -96,7 +98,9 @@ class ForkHost:
         output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
         # O_APPEND: a worker that seeks or truncates cannot make its own prints look like somebody else's.
         flags = os.O_RDWR | os.O_APPEND
-        appending = os.open(f"/proc/self/fd/{output.fileno()}", flags) if sys.platform == "linux" else os.dup(output.fileno())
+        appending = (
+            os.open(f"/proc/self/fd/{output.fileno()}", flags) if sys.platform == "linux" else os.dup(output.fileno())
+        )
         message = {
             "do": "worker",
             "folder": self._folder,
@@ -171,7 +175,15 @@ def sandbox_host(kind: str) -> ForkHost:
     if bubblewrap is None:
         raise CannotStart("--isolation sandbox needs bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
     here, there = socket.socketpair()
-    command = [bubblewrap, *sandbox_arguments(), sys.executable, "-m", "grader.worker.forkserver", str(there.fileno()), kind]
+    command = [
+        bubblewrap,
+        *sandbox_arguments(),
+        sys.executable,
+        "-m",
+        "grader.worker.forkserver",
+        str(there.fileno()),
+        kind,
+    ]
     process = subprocess.Popen(
         command,
         pass_fds=(there.fileno(),),
@@ -196,7 +208,12 @@ def sandbox_arguments() -> list[str]:
     for folder in ("/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/opt"):
         arguments += ["--ro-bind-try", folder, folder]
     arguments += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm"]
-    paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))}
+    paths = {
+        sys.prefix,
+        sys.base_prefix,
+        sys.exec_prefix,
+        *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+    }
     for path in sorted(filter(None, paths), key=len):
         arguments += ["--ro-bind-try", path, path]
     # Only the worker's half of the grader: the judge, the tests and the solutions do not exist in there.
@@ -218,12 +235,17 @@ class SpawnHost:
         here, there = socket.socketpair()
         output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
         command = [sys.executable, "-m", "grader.worker"]
-        environment = os.environ | environment_of(self.kind, self._folder) | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        environment = (
+            os.environ | environment_of(self.kind, self._folder) | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        )
         if sys.platform == "win32":
             # The size of a shared socket's description on Windows is fixed (WSAPROTOCOL_INFOW, 628 bytes).
             process = subprocess.Popen(
                 [*command, "--share", "628", self.kind, self._folder],
-                stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
             )
             assert process.stdin is not None
             process.stdin.write(there.share(process.pid))
@@ -231,8 +253,12 @@ class SpawnHost:
         else:
             process = subprocess.Popen(
                 [*command, "--fd", str(there.fileno()), self.kind, self._folder],
-                pass_fds=(there.fileno(),), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                env=environment, start_new_session=True,
+                pass_fds=(there.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
             )
         there.close()
         self._processes[process.pid] = process
@@ -261,7 +287,11 @@ class SpawnHost:
 def environment_of(kind: str, folder: str) -> dict[str, str]:
     """The whole environment of a worker: nothing of the user's goes in."""
     environment = {
-        "PATH": "/usr/bin:/bin", "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": "/usr/bin:/bin",
+        "HOME": folder,
+        "TMPDIR": folder,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
         "TRITON_CACHE_DIR": f"{folder}/triton",
         **THREADS,
     }

@@ -11,7 +11,9 @@ from grader.testing.mistakes import Edit, EditError
 
 def wrong_programs(course: Course, exercise: Exercise) -> dict[str, str]:
     """Source by name. Raises CourseError where the edits and chapter.yaml do not list the same mistakes."""
-    return dict(_programs(str(course.mistakes_path(exercise)), str(course.solution_path(exercise)), course, exercise.id))
+    return dict(
+        _programs(str(course.mistakes_path(exercise)), str(course.solution_path(exercise)), course, exercise.id)
+    )
 
 
 @cache

@@ -22,6 +22,9 @@ class CheckFailed(Exception):
     >>> raise CheckFailed("shape (3, 1), expected (3,)", got="tensor([[1.], [2.], [3.]])", aspect="shape")
     """
 
+    is_verdict = True
+    """Raised in a callback it ends the whole call, whatever the submission does with the exception."""
+
     def __init__(
         self,
         message: str,

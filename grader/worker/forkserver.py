@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from grader.worker import limits, main, wire
 
+
 def send(control: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
     """Sends one small message, with open files."""
     content = json.dumps(message).encode() + b"\n"
@@ -64,7 +65,9 @@ def serve(control: socket.socket, kind: str) -> NoReturn:
     os._exit(0)
 
 
-def _answer(control: socket.socket, message: dict[str, Any], descriptors: list[int], statuses: dict[int, int]) -> dict[str, Any]:
+def _answer(
+    control: socket.socket, message: dict[str, Any], descriptors: list[int], statuses: dict[int, int]
+) -> dict[str, Any]:
     action = message["do"]
     if action == "worker":
         return {"pid": _fork_worker(control, message, descriptors)}

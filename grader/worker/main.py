@@ -54,16 +54,14 @@ def connect_streams(output: int) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
 
 
 def main() -> None:
     """Entry of a spawned worker (where there is no fork): the socket arrives as file descriptor or shared handle."""
     which, value, kind, folder = sys.argv[1:5]
-    if which == "--fd":
-        sock = socket.socket(fileno=int(value))
-    else:  # Windows: the parent shares the socket with this process through its standard input
-        sock = socket.fromshare(sys.stdin.buffer.read(int(value)))  # type: ignore[attr-defined]
+    # On Windows the parent shares the socket with this process through its standard input.
+    shared = which == "--share"
+    sock = socket.fromshare(sys.stdin.buffer.read(int(value))) if shared else socket.socket(fileno=int(value))  # type: ignore[attr-defined]
     os.chdir(folder)
     preload(kind)
     serve(sock)

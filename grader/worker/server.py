@@ -76,7 +76,7 @@ class Server:
         kind = getattr(self._module, type_name, None)
         if not isinstance(kind, type):
             raise wire.WireError(f"no class {type_name} in the submission")
-        instance = kind.__new__(kind)
+        instance: Any = object.__new__(kind)
         for name, value in fields.items():
             object.__setattr__(instance, name, value)
         return instance
@@ -173,7 +173,7 @@ class Server:
     def _note_changes(
         self, reply: dict[str, Any], unpacker: Unpacker, packed: bytes, args: Any, kwargs: dict[str, Any]
     ) -> None:
-        """Tells the judge which arguments the call has changed: packing is canonical, so other bytes are other values."""
+        """Tells the judge which arguments the call changed: packing is canonical, so other bytes are other values."""
         after = Packer(self, grads=False)
         with contextlib.suppress(wire.WireError):
             tree = after.pack([args, kwargs])
@@ -216,13 +216,17 @@ class Server:
         positional, named = args
         return Handed(namespace[name](*positional, **named))
 
-    def _do_backward(self, reply: dict[str, Any], unpacker: Unpacker, graph: int, gradients: list[Any], options: dict[str, Any]) -> Any:
+    def _do_backward(
+        self, reply: dict[str, Any], unpacker: Unpacker, graph: int, gradients: list[Any], options: dict[str, Any]
+    ) -> Any:
         import torch
 
         outputs, leaves = self._graphs[graph]
         for leaf in leaves:
             leaf.grad = None
-        pairs = [(output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None]
+        pairs = [
+            (output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None
+        ]
         with self._running(reply), self._measuring(reply, options, None, (), {}):
             torch.autograd.backward([o for o, _ in pairs], [g for _, g in pairs], retain_graph=True)
         return [None if leaf.grad is None else leaf.grad.detach() for leaf in leaves]
@@ -235,7 +239,7 @@ class Server:
             self._graphs.pop(number, None)
 
     def _do_compile(self, reply: dict[str, Any], unpacker: Unpacker, name: str, packed: bytes) -> Any:
-        """Compiles every launch of a call for sm_90 instead of running it (only in a worker without the interpreter)."""
+        """Compiles every launch of a call for sm_90 instead of running it; only in a worker without the interpreter."""
         from grader.worker.kernels.compile import compile_launches
 
         args, kwargs = unpacker.unpack(packed)
@@ -266,9 +270,14 @@ class Server:
 
     @contextlib.contextmanager
     def _measuring(
-        self, reply: dict[str, Any], options: dict[str, Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        reply: dict[str, Any],
+        options: dict[str, Any],
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Iterator[Callable[[Any], None]]:
-        """Opens what the judge asked for around one call: probes, warnings as errors. Yields where the result is told."""
+        """Opens what the judge asked for around one call: probes, warnings as errors. Yields a place for the result."""
         with contextlib.ExitStack() as stack:
             if options.get("warnings") == "error":
                 stack.enter_context(warnings.catch_warnings())
@@ -287,9 +296,7 @@ class Server:
                 # Registered first, so it runs last, when the probes have written their summaries.
                 stack.callback(lambda: reply.update(measured={k: v for k, v in measured.items() if k != "value"}))
                 arguments = _named_arguments(function, args, kwargs)
-                results = stack.enter_context(
-                    probes.opened(options["measure"], self._filename, arguments, measured)
-                )
+                results = stack.enter_context(probes.opened(options["measure"], self._filename, arguments, measured))
                 returned = partial(results.__setitem__, "value")
             yield returned
 
@@ -482,7 +489,7 @@ def _shared(packer: Packer, unpacker: Unpacker) -> list[tuple[int, int]]:
             spans.append((index, start, start + len(owner)))
         else:
             spans.append((index, owner.data_ptr(), owner.data_ptr() + owner.nbytes()))
-    found = []
+    found: list[tuple[int, int]] = []
     for index, owner in enumerate(packer.owners):
         if hasattr(owner, "data_ptr"):
             low = owner.data_ptr()

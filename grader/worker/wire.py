@@ -4,8 +4,8 @@ Nothing in it can name code: no pickle, no import, no class lookup beyond the da
 A packed value is a *tree* (msgpack bytes) and a list of *buffers*: the bytes of tensor storages and arrays. Two tensors
 that view one storage share one buffer, so that views, strides and in-place changes survive the trip.
 
-Packing is canonical: packing a value that was unpacked gives the same bytes unless somebody changed the value. That is how
-an argument that was modified in place is found.
+Packing is canonical: packing a value that was unpacked gives the same bytes unless somebody changed the value. That is
+how an argument that was modified in place is found.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RANGE, FOREIGN, OUTPUT, BYTEARRAY, DEVICE, EXCEPTION, OBJECT_ARRAY, DEQUE = rang
 _packb = msgpack.packb
 _unpackb = msgpack.unpackb
 _Ext = msgpack.ExtType
-_plain = msgpack.Packer(use_bin_type=True).pack
+_plain: Callable[[Any], bytes] = msgpack.Packer(use_bin_type=True).pack
 """For lists of numbers and texts only: without a callback it cannot be re-entered, and it is twice as fast."""
 _string_at = ctypes.string_at
 
@@ -322,7 +322,7 @@ _HANDLERS: dict[type, Callable[[Packer, Any], Any]] = {
     defaultdict: lambda p, v: dict(v),
     Counter: lambda p, v: dict(v),
     deque: lambda p, v: _Ext(DEQUE, p.pack(list(v))),
-    fractions.Fraction: lambda p, v: _Ext(FRACTION, str(v).encode()),
+    fractions.Fraction: lambda p, v: _Ext(FRACTION, p.pack([v.numerator, v.denominator])),
     decimal.Decimal: lambda p, v: _Ext(DECIMAL, str(v).encode()),
     pathlib.PosixPath: lambda p, v: _Ext(PATH, str(v).encode(errors="surrogateescape")),
     pathlib.WindowsPath: lambda p, v: _Ext(PATH, str(v).encode(errors="surrogateescape")),
@@ -344,9 +344,7 @@ class Unpacker:
 
     def unpack(self, tree: bytes) -> Any:
         """The value."""
-        return _unpackb(
-            tree, ext_hook=self._extension, strict_map_key=False, raw=False, unicode_errors="surrogatepass"
-        )
+        return _unpackb(tree, ext_hook=self._extension, strict_map_key=False, raw=False, unicode_errors="surrogatepass")
 
     def _extension(self, code: int, data: bytes) -> Any:
         reader = _READERS.get(code)
@@ -466,7 +464,7 @@ class Unpacker:
         from collections import namedtuple
 
         name, fields, values = self.unpack(data)
-        return namedtuple(name, fields)(*values)  # noqa: PYI024 - the fields are only known now
+        return namedtuple(name, fields)(*values)
 
     def record(self, data: bytes) -> Any:
         """A dataclass instance."""
@@ -503,7 +501,7 @@ _READERS: dict[int, Callable[[Unpacker, bytes], Any]] = {
     DTYPE: Unpacker.dtype,
     DEVICE: Unpacker.device,
     NUMPY_DTYPE: Unpacker.numpy_dtype,
-    FRACTION: lambda u, d: fractions.Fraction(d.decode()),
+    FRACTION: lambda u, d: fractions.Fraction(*u.unpack(d)),
     DECIMAL: lambda u, d: decimal.Decimal(d.decode()),
     PATH: lambda u, d: pathlib.Path(d.decode(errors="surrogateescape")),
     SLICE: lambda u, d: slice(*u.unpack(d)),

@@ -66,7 +66,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> course.Course:
     for folder in ("exercises/01_toys/01_toy", "solutions/01_toys/01_toy", "tests/chapters/01_toys/01_toy/mistakes"):
         (root / folder).mkdir(parents=True)
     (root / "tracks.yaml").write_text(
-        'parts:\n  - number: 1\n    title: Toys\n    slug: toys\n    chapters:\n'
+        "parts:\n  - number: 1\n    title: Toys\n    slug: toys\n    chapters:\n"
         '      - {id: "1.1", slug: toy, title: Toy, prereqs: []}\ntracks: []\n'
     )
     (root / "exercises/01_toys/01_toy/chapter.yaml").write_text(
@@ -190,7 +190,9 @@ def test_returning_the_argument_fails(toy_judge: Judge) -> None:
 
 
 def test_an_alias_of_an_argument_is_found(toy_judge: Judge) -> None:
-    source = "import torch\ndef double(x):\n    return torch.as_strided(x, (2, 3), (0, 2))[:] if x.sum() else x\n" + COUNT
+    source = (
+        "import torch\ndef double(x):\n    return torch.as_strided(x, (2, 3), (0, 2))[:] if x.sum() else x\n" + COUNT
+    )
     doubles, _ = checks(grade(toy_judge, source))
     assert doubles.outcome is Outcome.FAILED
 
@@ -266,6 +268,6 @@ def test_an_exception_shows_the_learners_own_lines_only(toy_judge: Judge) -> Non
     source = "def helper(x):\n    return x.nosuch()\n\ndef double(x):\n    return helper(x)\n" + COUNT
     doubles, _ = checks(grade(toy_judge, source))
     assert "AttributeError" in doubles.message
-    assert 'line 5, in double\n    return helper(x)' in doubles.traceback
-    assert 'line 2, in helper\n    return x.nosuch()' in doubles.traceback
+    assert "line 5, in double\n    return helper(x)" in doubles.traceback
+    assert "line 2, in helper\n    return x.nosuch()" in doubles.traceback
     assert "grader" not in doubles.traceback
