@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import lru_cache
 from types import CodeType, FrameType, TracebackType
 from typing import Any, ClassVar
 
@@ -55,7 +56,8 @@ class Lines:
             if not self._open:
                 monitoring.use_tool_id(_TOOL, "lines of a submission")
                 monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
-                monitoring.set_events(_TOOL, monitoring.events.LINE)
+                monitoring.register_callback(_TOOL, monitoring.events.JUMP, self._jump)
+                monitoring.set_events(_TOOL, monitoring.events.LINE | monitoring.events.JUMP)
             self._open.append(self)
             # Places that another probe switched off, for they were not in its file.
             monitoring.restart_events()
@@ -66,6 +68,7 @@ class Lines:
             if not self._open:
                 monitoring.set_events(_TOOL, monitoring.events.NO_EVENTS)
                 monitoring.register_callback(_TOOL, monitoring.events.LINE, None)
+                monitoring.register_callback(_TOOL, monitoring.events.JUMP, None)
                 monitoring.free_tool_id(_TOOL)
 
         @classmethod
@@ -75,6 +78,13 @@ class Lines:
                 probe._count += 1
             return None if counting else sys.monitoring.DISABLE
 
+        @classmethod
+        def _jump(cls, code: CodeType, start: int, target: int) -> Any:
+            # Back to the same line, as in a comprehension: no LINE event tells of it, while settrace does.
+            if target >= start or _line_at(code, start) != _line_at(code, target):
+                return sys.monitoring.DISABLE
+            return cls._line(code, 0)
+
     def _enter_frame(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._step if frame.f_code.co_filename == self._filename else None
 
@@ -82,3 +92,11 @@ class Lines:
         if event == "line":
             self._count += 1
         return self._step
+
+
+@lru_cache(maxsize=4096)
+def _line_at(code: CodeType, offset: int) -> int | None:
+    for start, end, line in code.co_lines():
+        if start <= offset < end:
+            return line
+    return None
