@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from grader.course import Course, CourseError, Exercise, find
 from grader.progress import Store
 from grader.report import Report
-from grader.show.terminal import nearby
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ def following(course: Course, store: Store, reports: Sequence[Report]) -> Follow
     for report in reports:
         if not report.passed:
             again = report.exercise
-            return Following(again, f"edit {nearby(report.path)}, then: grade {again}")
+            return Following(again, f"edit {Path(report.path).name}, then: grade {again}")
     passed = {report.exercise for report in reports}
 
     def done(exercise: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from grader.report import Check, Outcome, Report
+from grader.report import Check, Cost, Outcome, Report
 from grader.show import cut
 from grader.show.failure import cost_line, failure_block
 from grader.show.progress import Progress
@@ -19,7 +19,7 @@ NOT_WRITTEN = "not written yet: "
 NOT_LOADED = "not run: the file could not be loaded"
 """The judge's message of every check of a file that cannot be imported."""
 
-_NAME = 26
+_NAME = 28
 _FAILURES = (Outcome.FAILED, Outcome.ERROR)
 
 
@@ -49,7 +49,7 @@ class ReportView(Progress):
         line = Text(name, style="dim" if open_yet else STYLE[check.outcome])
         tail = "".join(_tail(check))
         room = self._width - len(name) - len(tail) - 2
-        about = " ".join(cut.clean(check.message if open_yet else _about(check)).split())
+        about = " ".join(cut.clean(_about(check)).split())
         if room >= 16 and about:
             shown = about if len(about) <= room else about[: room - 1].rstrip() + "…"
             line.append(f"  {shown}", style="not bold" if open_yet else "not bold default")
@@ -57,9 +57,10 @@ class ReportView(Progress):
             line.append(tail, style="not bold dim default")
         self._print(line)
         if check.outcome is Outcome.PASSED:
-            for cost in check.costs:
-                for words in cut.prose(cost_line(cost), self._width - 6):
-                    self._print(Text(f"      {words}", style="dim"))
+            for cost in tightest(check.costs):
+                line = Text(f"      {cut.clean(cost_line(cost))}", style="dim")
+                line.truncate(self._width, overflow="ellipsis")
+                self._print(line)
 
     def end(self, report: Report) -> None:
         """The failures of one exercise, explained, and its points."""
@@ -119,7 +120,7 @@ class ReportView(Progress):
         self._print()
         title = f"{self._signs.outcome[Outcome.FAILED]} the file could not be loaded"
         self._print(Text(title, style=STYLE[Outcome.FAILED]))
-        for line in cut.fewer(cut.verbatim(report.problem, self._width - 4), 12):
+        for line in cut.fewer(cut.traceback(report.problem, self._width - 4), 12):
             self._print(f"    {line}")
         for line in cut.fewer(cut.verbatim(report.output, self._width - 6), 4):
             self._print(Text(f"    {self._signs.bar} {line}", style="dim"))
@@ -147,9 +148,32 @@ def same_failures(checks: Sequence[Check]) -> list[list[Check]]:
     groups: dict[object, list[Check]] = {}
     for check in checks:
         if check.outcome in _FAILURES and not _is_open(check) and check.message != NOT_LOADED:
-            told = (check.message, check.traceback) if check.traceback or not check.got else check.name
-            groups.setdefault(told, []).append(check)
+            groups.setdefault(_reason(check), []).append(check)
     return list(groups.values())
+
+
+def tightest(costs: Sequence[Cost]) -> list[Cost]:
+    """One cost of each name: the one that came nearest to its limit."""
+    found: dict[str, Cost] = {}
+    for cost in costs:
+        if cost.name not in found or _room(cost) < _room(found[cost.name]):
+            found[cost.name] = cost
+    return list(found.values())
+
+
+def _room(cost: Cost) -> float:
+    if not cost.limit:
+        return float("inf")
+    return abs(1 - cost.value / cost.limit)
+
+
+def _reason(check: Check) -> object:
+    """Equal for checks that one explanation will do for: the same mistake, or the same words of the same lines."""
+    if check.mistakes:
+        return tuple(mistake.name for mistake in check.mistakes)
+    if check.traceback or not check.got:
+        return (check.message, check.traceback)
+    return check.name
 
 
 def _tail(check: Check) -> list[str]:

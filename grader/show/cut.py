@@ -36,6 +36,23 @@ def verbatim(text: str, width: int) -> list[str]:
     return [middle(line, width) for line in clean(text).rstrip().splitlines()]
 
 
+_FRAME = re.compile(r'^( *)File "(?:[^"]*[/\\])?([^"/\\]+)", line (\d+)(?:, in (.*))?$', re.MULTILINE)
+
+
+def traceback(text: str, width: int) -> list[str]:
+    """A Python traceback with file names for paths: the learner knows where the file is.
+
+    >>> traceback('  File "/home/me/exercises/x.py", line 3, in f\\n    return 1 / 0', 60)
+    ['x.py, line 3, in f', '  return 1 / 0']
+    """
+    named = _FRAME.sub(lambda found: _frame(*found.groups()), clean(text))
+    return verbatim(textwrap.dedent(named), width)
+
+
+def _frame(indent: str, file: str, line: str, function: str | None) -> str:
+    return f"{indent}{file}, line {line}" + (f", in {function}" if function else "")
+
+
 def code(text: str, width: int) -> list[str]:
     """Python broken after commas inside brackets, where a line break changes nothing: it can still be pasted.
 
@@ -59,6 +76,20 @@ def middle(text: str, width: int) -> str:
     head = (width - 3 + 1) // 2
     tail = max(width - 3 - head, 0)
     return f"{text[:head]} … {text[len(text) - tail :]}"
+
+
+def names(names: Sequence[str], width: int) -> str:
+    """Names in one line; those that do not fit are counted.
+
+    >>> names(["alpha", "beta", "gamma"], 17)
+    'alpha and 2 more'
+    """
+    for count in range(len(names), 0, -1):
+        rest = f" and {len(names) - count} more" if count < len(names) else ""
+        line = ", ".join(names[:count]) + rest
+        if len(line) <= width:
+            return line
+    return f"{len(names)} checks"
 
 
 def fewer(lines: Sequence[str], most: int) -> list[str]:

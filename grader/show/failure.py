@@ -16,46 +16,57 @@ _LABEL = 12
 _INDENT = 2
 
 
-@dataclass
-class Field:
-    """One labelled part of a block, wrapped to the width, and the fewest lines that still say something."""
-
-    label: str
-    lines: list[str]
-    style: str = ""
-    least: int = 1
-
-
-def failure_block(check: Check, exercise: str, width: int, signs: Signs, also: Sequence[str] = ()) -> list[Text]:
-    """The lines of the block. `also`: names of checks that failed in just the same way."""
-    room = max(width - _LABEL - _INDENT, 24)
-    fields = [field for field in _fields(check, exercise, room, also, signs) if field.lines]
-    _fit(fields, MOST_LINES - 1)
-    lines = [_title(check, width, signs)]
-    for field in fields:
-        for at, line in enumerate(field.lines):
-            label = f"{' ' * _INDENT}{field.label if at == 0 else '':<{_LABEL}}"
-            lines.append(Text.assemble((label, _NAMED if field.style == _NAMED else "dim"), (line, field.style)))
-    return lines
-
-
 _NAMED = "bold yellow"
 
 
+@dataclass
+class Field:
+    """One labelled part of a block: its text wrapped to the width, and how many lines of it are shown."""
+
+    label: str
+    text: list[str]
+    most: int
+    least: int = 1
+    """The fewest that still say something."""
+    style: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """What is shown: a text that is too long loses its middle, and says so."""
+        return cut.fewer(self.text, self.most)
+
+
+def failure_block(check: Check, exercise: str, width: int, signs: Signs, also: Sequence[str] = ()) -> list[Text]:
+    """The lines of the block. `also`: names of checks that failed for the same reason."""
+    room = max(width - _LABEL - _INDENT, 24)
+    fields = [field for field in _fields(check, exercise, room, also, signs) if field.text]
+    _fit(fields, MOST_LINES - 1)
+    lines = [_title(check, width, signs)]
+    for field in fields:
+        label_style = field.style if field.style == _NAMED else "dim"
+        for at, line in enumerate(field.lines):
+            label = f"{' ' * _INDENT}{field.label if at == 0 else '':<{_LABEL}}"
+            lines.append(Text.assemble((label, label_style), (line, field.style)))
+    return lines
+
+
 def _fields(check: Check, exercise: str, room: int, also: Sequence[str], signs: Signs) -> list[Field]:
+    costs = [line for cost in check.costs for line in cut.prose(cost_line(cost), room)]
+    diagnoses = [line for mistake in check.mistakes[:2] for line in cut.prose(mistake.diagnosis, room)]
+    printed = [f"{signs.bar} {line}" for line in cut.verbatim(check.output, room - 2)]
     return [
-        Field("about", cut.fewer(cut.prose(check.about, room), 2)),
-        Field("because", cut.fewer(cut.prose(check.message, room), 5), "bold", least=2),
-        Field("call", cut.fewer(cut.code(check.call, room), 6), least=3),
-        Field("got", cut.fewer(cut.verbatim(check.got, room), 4), "red", least=2),
-        Field("expected", cut.fewer(cut.verbatim(check.expected, room), 4), "green", least=2),
-        Field("where", cut.fewer(cut.prose(check.where, room), 3)),
-        Field("costs", cut.fewer([line for cost in check.costs for line in cut.prose(cost_line(cost), room)], 3)),
-        Field("Looks like:", _diagnoses(check, room), _NAMED, least=2),
-        Field("your code", cut.fewer(cut.verbatim(check.traceback, room), 6), least=3),
-        Field("printed", [f"{signs.bar} {line}" for line in cut.fewer(cut.verbatim(check.output, room - 2), 4)], "dim"),
-        Field("also", cut.fewer(cut.prose(_same(also), room), 2)),
-        Field("next", _next(check, exercise, room), "cyan"),
+        Field("about", cut.prose(check.about, room), 2),
+        Field("because", cut.prose(check.message, room), 5, least=2, style="bold"),
+        Field("call", cut.code(check.call, room), 8, least=3),
+        Field("got", cut.verbatim(check.got, room), 4, least=2, style="red"),
+        Field("expected", cut.verbatim(check.expected, room), 4, least=2, style="green"),
+        Field("where", cut.prose(check.where, room), 3),
+        Field("costs", costs, 3),
+        Field("Looks like:", diagnoses, 5, least=3, style=_NAMED),
+        Field("your code", cut.traceback(check.traceback, room), 6, least=3),
+        Field("printed", printed, 4, style="dim"),
+        Field("also in", [cut.names(also, room)] if also else [], 1),
+        Field("next", _next(check, exercise, room), 2, least=2, style="cyan"),
     ]
 
 
@@ -70,19 +81,6 @@ def cost_line(cost: Cost) -> str:
 def _number(value: float) -> str:
     """A count with thousands separated, a ratio with three digits."""
     return f"{int(value):,}" if float(value).is_integer() else f"{value:.3g}"
-
-
-def _diagnoses(check: Check, room: int) -> list[str]:
-    lines: list[str] = []
-    for mistake in check.mistakes[:2]:
-        lines += cut.prose(mistake.diagnosis, room)
-    return cut.fewer(lines, 4)
-
-
-def _same(also: Sequence[str]) -> str:
-    if not also:
-        return ""
-    return f"the same in {', '.join(also)}"
 
 
 def _next(check: Check, exercise: str, room: int) -> list[str]:
@@ -105,4 +103,4 @@ def _fit(fields: list[Field], most: int) -> None:
         longest = max(fields, key=lambda field: len(field.lines) - field.least)
         if len(longest.lines) <= longest.least:
             return
-        del longest.lines[len(longest.lines) // 2]
+        longest.most = len(longest.lines) - 1

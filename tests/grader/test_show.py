@@ -91,14 +91,19 @@ class TestCall:
 
 class TestView:
     def test_the_same_failure_is_told_once(self) -> None:
-        failed = replace(FAILED, got="", message="ZeroDivisionError: x", traceback="line 3")
+        failed = replace(FAILED, got="", message="ZeroDivisionError: x", traceback="line 3", mistakes=())
         out = shown(failed, replace(failed, name="other"), replace(failed, name="third", message="different"))
         assert out.count("because     ZeroDivisionError: x") == 1
-        assert "the same in other" in out
+        assert "also in     other" in out
         assert out.count("because     different") == 1
 
+    def test_so_is_the_same_mistake(self) -> None:
+        out = shown(FAILED, replace(FAILED, name="other", message="NaN", got="nan"))
+        assert out.count("Looks like: Starts at one.") == 1
+        assert "also in     other" in out
+
     def test_only_the_first_three_are_explained(self) -> None:
-        checks = [replace(FAILED, name=f"check_{at}") for at in range(6)]
+        checks = [replace(FAILED, name=f"check_{at}", mistakes=()) for at in range(6)]
         out = shown(*checks)
         assert out.count("because") == 3
         assert "check_3, check_4, check_5" in out
@@ -124,6 +129,18 @@ class TestView:
         assert "'(' was never closed" in out
         assert out.count("not run: the file could not be loaded") == 0
 
+    def test_paths_in_tracebacks_are_names(self) -> None:
+        trace = '  File "/home/me/my course/exercises/x.py", line 3, in f\n    return 1 / 0'
+        out = shown(replace(FAILED, traceback=trace))
+        assert "  your code   x.py, line 3, in f\n                return 1 / 0\n" in out
+
+    def test_of_many_costs_the_tightest_of_each_name_is_shown(self) -> None:
+        costs = (Cost("flops", 10, 100), Cost("flops", 90, 100), Cost("calls", 2, 2, "exactly"), Cost("calls", 0, 0))
+        out = shown(replace(PASSED, costs=costs))
+        assert "flops 90, at most 100" in out
+        assert "calls 2, exactly 2" in out
+        assert "flops 10" not in out
+
     def test_blocked_and_not_measured_say_why_on_their_line(self) -> None:
         blocked = Check("b", "about", Outcome.BLOCKED, 0, 1, message="not run until a passes")
         unmeasured = Check("c", "about", Outcome.NOT_MEASURED, 0, 1, message="no GPU")
@@ -140,7 +157,7 @@ class TestView:
         assert "list[int] [bold]x[/bold] [/]" in shown(replace(FAILED, message="list[int] [bold]x[/bold] [/]"))
 
     def test_groups_keep_their_order(self) -> None:
-        a, b = replace(FAILED, name="a"), replace(FAILED, name="b")
+        a, b = replace(FAILED, name="a", mistakes=()), replace(FAILED, name="b")
         assert [[check.name for check in group] for group in same_failures([PASSED, b, a])] == [["b"], ["a"]]
 
 
