@@ -82,7 +82,7 @@ def visited_pairs(N, M, block_m, block_n, causal):
 @points(3)
 def test_matches_autograd(submission):
     """Four shapes, causal and not, agree with float64 autograd: 1e-5 in float32, 3e-3 in float16."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for shape in SHAPES:
             for causal in (False, True):
                 case = Case(*shape, causal)
@@ -96,7 +96,7 @@ def test_matches_autograd(submission):
 @given(
     heads=sampled_from([(1, 1), (2, 1), (3, 3)]),
     N=integers(1, 40),
-    M=integers(1, 40),
+    M=integers(2, 40),
     causal=booleans(),
     scale=sampled_from([None, 0.3, 1.0]),
     examples=10,
@@ -104,7 +104,7 @@ def test_matches_autograd(submission):
 def test_any_lengths(submission, heads, N, M, causal, scale):
     """Any numbers of queries and keys, any group, any scale."""
     case = Case(1, *heads, N, M, 32, causal, scale)
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         case.check(case.run(submission, block_m=16, block_n=16))
 
 
@@ -112,7 +112,7 @@ def test_any_lengths(submission, heads, N, M, causal, scale):
 def test_masked_rows(submission):
     """Rows that see no key get a dq of zeros, and bring no NaN into dk or dv."""
     case = Case(2, 2, 1, 60, 35, 32, causal=True)
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         dq, dk, dv = case.run(submission, block_m=32, block_n=16)
     equal(dq[:, :, :25], torch.zeros(2, 2, 25, 32), what="dq of the rows that see nothing")
     case.check((dq, dk, dv))
@@ -124,15 +124,15 @@ def test_uses_the_given_lse(submission):
     case = Case(1, 2, 1, 40, 50, 32, causal=True)
     case.lse = case.lse + math.log(2.0)
     case.gradients = [gradient / 2 for gradient in case.gradients]
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         case.check(case.run(submission))
 
 
 @points(2)
 def test_group_sums(submission):
     """Four query heads on one KV head: its dk and dv are the sums of those that each head alone would give."""
-    case = Case(2, 4, 1, 35, 45, 32, causal=True)
-    with interpreted(submission):
+    case = Case(2, 4, 1, 20, 30, 32, causal=True)
+    with interpreted(submission, trace=False):
         together = case.run(submission, block_m=16, block_n=16)
         alone = []
         for head in range(4):
@@ -151,10 +151,10 @@ def test_group_sums(submission):
 @points(2)
 def test_deterministic(submission):
     """Bit for bit the same result whatever the order of the programs, and no atomics."""
-    case = Case(1, 4, 2, 70, 60, 32, causal=True)
+    case = Case(1, 4, 2, 40, 36, 32, causal=True)
     results = []
     for hostile in (False, True, "random"):
-        with interpreted(submission, hostile=hostile) as run:
+        with interpreted(submission, hostile=hostile, trace=False) as run:
             results.append(case.run(submission, block_m=16, block_n=16))
         run.cost("atomics").exactly(0, "nothing is added by several programs")
     for result in results[1:]:
@@ -167,16 +167,16 @@ def test_hostile_interpreter(submission):
     """NaN in masked lanes without `other` and in fresh outputs, other orders of the programs: same results."""
     for hostile, shape, causal in [(True, (2, 2, 1, 50, 41, 32), True), ("random", (2, 2, 2, 35, 50, 32), False)]:
         case = Case(*shape, causal)
-        with interpreted(submission, hostile=hostile):
+        with interpreted(submission, hostile=hostile, trace=False):
             case.check(case.run(submission, block_m=32, block_n=16))
 
 
 @points(2)
 def test_blocks_are_irrelevant(submission):
     """Blocks of (16, 32), (32, 32) and (64, 16) give the same gradients."""
-    for causal, lengths in [(False, (70, 50)), (True, (50, 75))]:
+    for causal, lengths in [(False, (50, 40)), (True, (40, 70))]:
         case = Case(1, 2, 1, *lengths, 32, causal)
-        with interpreted(submission):
+        with interpreted(submission, trace=False):
             for block_m, block_n in [(16, 32), (32, 32), (64, 16)]:
                 case.check(case.run(submission, block_m=block_m, block_n=block_n))
 
@@ -199,14 +199,14 @@ def test_delta_is_wide(submission):
         ds.transpose(-1, -2) @ case.q.double() * 32**-0.5,
         p.transpose(-1, -2) @ case.do.double(),
     )
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         case.check(case.run(submission))
 
 
 def test_only_the_kernels_compute(submission):
     """The wrapper allocates, takes views and launches; do is read where it lies."""
     case = Case(1, 2, 1, 40, 50, 32, causal=True)
-    with interpreted(submission) as run:
+    with interpreted(submission, trace=False) as run:
         case.run(submission)
     launches_only(run)
 
@@ -239,10 +239,10 @@ def test_full_precision(submission):
 @points(2)
 def test_cost_bytes(submission):
     """Only visited pairs are loaded; the gradients are stored once, and besides them one float32 per query row."""
-    for (H, HK, N, M, D), blocks in [((2, 1, 70, 90, 64), (16, 32)), ((2, 2, 90, 60, 64), (32, 16))]:
+    for (H, HK, N, M, D), blocks in [((2, 1, 50, 70, 64), (16, 32)), ((1, 1, 70, 40, 64), (32, 16))]:
         for causal in (False, True):
             case = Case(1, H, HK, N, M, D, causal)
-            with interpreted(submission) as run:
+            with interpreted(submission, trace=False) as run:
                 case.run(submission, block_m=blocks[0], block_n=blocks[1])
             pairs = visited_pairs(N, M, *blocks, causal) * H
             inputs = sum(x.numel() * 4 for x in (case.q, case.k, case.v, case.o, case.do))
@@ -256,10 +256,10 @@ def test_cost_bytes(submission):
 @points(2)
 def test_cost_dots(submission):
     """At most seven tl.dot per visited pair: pairs that causality hides are not computed."""
-    for (H, HK, N, M), (block_m, block_n) in [((2, 1, 80, 80), (16, 16)), ((2, 2, 50, 90), (16, 32))]:
+    for (H, HK, N, M), (block_m, block_n) in [((2, 1, 64, 64), (16, 16)), ((1, 1, 50, 90), (16, 32))]:
         for causal in (False, True):
             case = Case(1, H, HK, N, M, 32, causal)
-            with interpreted(submission) as run:
+            with interpreted(submission, trace=False) as run:
                 case.run(submission, block_m=block_m, block_n=block_n)
             pairs = visited_pairs(N, M, block_m, block_n, causal) * H
             run.cost("dots").at_most(7 * pairs, f"seven for each of {pairs} visited pairs")

@@ -59,7 +59,7 @@ def next_power_of_2(n):
 @points(3)
 def test_matches_float64_oracle(submission):
     """Sizes that no block divides, float32 and float16, agree with the float64 product."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for m, n, k in [(1, 1, 1), (200, 170, 150), (64, 64, 64), (33, 257, 70)]:
             for dtype in (torch.float32, torch.float16):
                 c = check_matmul(submission, *operands(m, n, k, dtype))
@@ -70,7 +70,7 @@ def test_matches_float64_oracle(submission):
 def test_any_strides(submission):
     """Transposed operands, columns of larger tensors and steps are read where they lie."""
     a, b = operands(70, 50, 90)
-    with interpreted(submission) as run:
+    with interpreted(submission, trace=False) as run:
         check_matmul(submission, a.T.contiguous().T, b, block=(32, 32, 32))
         check_matmul(submission, a, b.T.contiguous().T, block=(32, 32, 32))
         check_matmul(submission, torch.randn(70, 200)[:, 20:110], torch.randn(90, 80)[:, 30:], block=(32, 32, 32))
@@ -91,7 +91,7 @@ def test_any_strides(submission):
 def test_blocks_and_groups(submission, m, n, k, block, group, activation):
     """Any block and any group give the same product, for any size."""
     a, b = operands(m, n, k)
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         check_matmul(submission, a, b, bias=torch.randn(n), activation=activation, block=block, group=group)
 
 
@@ -101,7 +101,7 @@ def test_fused_epilogue(submission):
     one = torch.ones(1, 1, dtype=torch.float16)
     a, b = torch.tensor([[2048.0, 1.0]], dtype=torch.float16), torch.ones(2, 1, dtype=torch.float16)
     bias = torch.tensor([-2048.0], dtype=torch.float16)
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for activation in ("", "relu"):
             equal(
                 submission.matmul(a, b, bias=bias, activation=activation), one, what=f"{activation or 'no'} activation"
@@ -128,7 +128,7 @@ def test_wide_accumulator(submission):
     a = torch.full((2, 1056), 1 / 32, dtype=torch.float16)
     a[:, 0], a[:, 1:32] = 4096.0, 0.0
     b = torch.ones(1056, 3, dtype=torch.float16)
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for block in [(64, 64, 32), (16, 16, 16)]:
             equal(submission.matmul(a, b, block=block), torch.full((2, 3), 4128.0, dtype=torch.float16))
 
@@ -222,14 +222,14 @@ def test_hostile_interpreter(submission):
     """Programs in reverse and random order, NaN in masked lanes without `other`, NaN in fresh outputs: same results."""
     a, b = operands(70, 90, 50)
     for hostile in (True, "random"):
-        with interpreted(submission, hostile=hostile):
+        with interpreted(submission, hostile=hostile, trace=False):
             check_matmul(submission, a, b, bias=torch.randn(90), activation="silu", block=(32, 32, 32), group=2)
 
 
 def test_only_the_kernel_computes(submission):
     """The wrapper allocates, takes views and launches: no torch arithmetic, no copy of an operand."""
     a, b = operands(40, 50, 60)
-    with interpreted(submission) as run:
+    with interpreted(submission, trace=False) as run:
         submission.matmul(a.T.contiguous().T, b, bias=torch.randn(50), activation="relu")
     launches_only(run)
 
@@ -260,7 +260,7 @@ def test_cost_bytes(submission):
     """Whole tiles: every tile reads one strip of a and one of b, and c is written once."""
     for m, n, k, block in [(128, 192, 64, (64, 64, 32)), (64, 32, 96, (16, 32, 16))]:
         a, b = operands(m, n, k)
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.matmul(a, b, block=block)
         run.cost("loaded", "a").exactly(4 * (n // block[1]) * m * k, "each strip of a once per tile column")
         run.cost("loaded", "b").exactly(4 * (m // block[0]) * k * n, "each strip of b once per tile row")
@@ -272,7 +272,7 @@ def test_cost_programs_and_dots(submission):
     """One launch, a program per tile in one dimension, one tl.dot per step."""
     for m, n, k, block in [(70, 100, 90, (32, 64, 32)), (33, 17, 40, (16, 16, 16))]:
         a, b = operands(m, n, k)
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.matmul(a, b, block=block, group=2)
         tiles, steps = -(-m // block[0]) * -(-n // block[1]), -(-k // block[2])
         run.cost("launches").exactly(1, "one launch")

@@ -47,7 +47,7 @@ def check_backward(submission, logits, dy):
 @points(3)
 def test_matches_float64_oracle(submission):
     """Narrow and wide rows, float32 and float16, agree with float64 softmax; rows sum to 1."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for rows, n in SHAPES:
             x = 3 * torch.randn(rows, n)
             y = check_softmax(submission, x)
@@ -59,7 +59,7 @@ def test_matches_float64_oracle(submission):
 @given(x=tensors(rows=(1, 4), n=(1, 300), values="logits"), half=booleans(), examples=20)
 def test_any_logits(submission, x, half):
     """Shifted, scaled, peaked and equal rows, +-1e4, single -inf entries and rows of nothing else."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         check_softmax(submission, x.half() if half else x)
 
 
@@ -73,18 +73,18 @@ def test_extreme_logits(submission):
         x[2, torch.rand(n) < 0.3] = -INF
         x[3, : n - 5] = -INF
         x[4] = -INF
-        with interpreted(submission):
+        with interpreted(submission, trace=False):
             check_softmax(submission, x)
     x = torch.randn(2, 30000)
     x[0, :16384] = -INF
     x[1, 8192:] = -INF
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         check_softmax(submission, x)
 
 
 def test_wide_sums(submission):
     """262144 equal logits in float16 have a sum that float16 cannot hold: every weight is 2 ** -18."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         equal(
             submission.softmax(torch.full((1, 262144), 2.0, dtype=torch.float16)),
             torch.full((1, 262144), 2.0**-18, dtype=torch.float16),
@@ -94,7 +94,7 @@ def test_wide_sums(submission):
 @points(3)
 def test_backward_matches(submission):
     """Narrow and wide rows, float32 and float16, agree with the float64 gradient."""
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         for rows, n in SHAPES:
             logits = 2 * torch.randn(rows, n)
             check_backward(submission, logits, torch.randn(rows, n))
@@ -105,14 +105,14 @@ def test_backward_matches(submission):
 def test_backward_any_width(submission, rows, n, shift, half):
     """Any number of rows and columns; a constant added to dy changes nothing."""
     dy = torch.randn(rows, n) + shift
-    with interpreted(submission):
+    with interpreted(submission, trace=False):
         check_backward(submission, 2 * torch.randn(rows, n), dy.half() if half else dy)
 
 
 def test_row_stride(submission):
     """A slice of columns is read where it lies."""
     for x in (torch.randn(6, 300)[:, 5:205], torch.randn(2, 9500)[:, 100:9300], torch.randn(9, 130)[1::3]):
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             y = check_softmax(submission, x)
         require(y.is_contiguous(), "the result is contiguous", got=y.stride())
         launches_only(run)
@@ -122,7 +122,7 @@ def test_row_stride(submission):
 def test_hostile_interpreter(submission):
     """Programs in reverse and random order, NaN in masked lanes without `other`, NaN in fresh outputs: same results."""
     for hostile in (True, "random"):
-        with interpreted(submission, hostile=hostile):
+        with interpreted(submission, hostile=hostile, trace=False):
             for rows, n in [(7, 200), (2, 8300)]:
                 x = torch.randn(rows, n) - 50
                 check_softmax(submission, x)
@@ -133,17 +133,17 @@ def test_only_the_kernel_computes(submission):
     """The wrappers allocate, take views and launch: no torch arithmetic, no copy of an input."""
     for rows, n in [(3, 70), (2, 9000)]:
         y = softmax(torch.randn(rows, n)).float()
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             fresh(submission.softmax(torch.randn(rows, n)))
         launches_only(run)
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             fresh(submission.softmax_backward(y, torch.randn(rows, n)))
         launches_only(run)
 
 
 def test_compiles_for_sm_90(submission):
     """Narrow and wide, forward and backward, compile for an H100 without spilling registers."""
-    for dtype, n in [(torch.bfloat16, 4096), (torch.float32, 8192), (torch.bfloat16, 128256), (torch.float16, 70001)]:
+    for dtype, n in [(torch.bfloat16, 8192), (torch.float16, 70001)]:
         x = torch.zeros(4, n, dtype=dtype)
         for name, *arguments in [("softmax", x), ("softmax_backward", x, x.clone())]:
             compiled = compiled_for_sm_90(submission, name, *arguments)
@@ -160,12 +160,12 @@ def test_cost_narrow_rows(submission):
     for rows, n, dtype in [(9, 200, torch.float32), (3, 8192, torch.float16)]:
         x = torch.randn(rows, n).to(dtype)
         size = x.numel() * x.element_size()
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.softmax(x)
         run.cost("launches").exactly(1, "one pass")
         run.cost("loaded", "x").exactly(size, "every element once")
         run.cost("stored").exactly(size, "every element of the result once")
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.softmax_backward(softmax(x).to(dtype), x)
         run.cost("launches").exactly(1, "one pass")
         run.cost("loaded", "y").exactly(size, "every element once")
@@ -176,15 +176,15 @@ def test_cost_narrow_rows(submission):
 @points(2)
 def test_cost_wide_rows(submission):
     """Wider rows: one launch, read twice at most, written once; no block above 32768 elements."""
-    for rows, n in [(3, 8193), (1, 70001), (1, 262144)]:
+    for rows, n in [(2, 8193), (1, 140000)]:
         x = torch.randn(rows, n)
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.softmax(x)
         run.cost("launches").exactly(1, "one launch")
         run.cost("loaded", "x").at_most(2 * 4 * rows * n, "one pass finds maximum and sum, one writes")
         run.cost("stored").exactly(4 * rows * n, "every element of the result once")
         run.cost("largest_block").at_most(32768, "blocks stay on chip")
-        with interpreted(submission) as run:
+        with interpreted(submission, trace=False) as run:
             submission.softmax_backward(softmax(x).float(), x)
         run.cost("launches").exactly(1, "one launch")
         run.cost("loaded", "y").at_most(2 * 4 * rows * n, "one pass finds the sum, one writes")
