@@ -150,7 +150,7 @@ def _same(seen: Observation, other: Observation, right: Observation) -> bool:
 
 
 def _nature(observation: Observation) -> str:
-    """In what way it failed: the kind of exception, or the aspect that was wrong (of costs, the numbers are compared)."""
+    """In what way it failed: the kind of exception, or the aspect that was wrong; of costs, numbers are compared."""
     if isinstance(observation.error, SubmissionError):
         return observation.error.kind
     if isinstance(observation.error, CheckFailed) and not observation.costs:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from grader.course import Limits
 from grader.judge.workers import CannotStart, ForkHost, Host, SpawnHost, Worker, fork_host, sandbox_host
@@ -60,16 +60,16 @@ class Home:
         self.isolation = isolation
         self._sandboxes: dict[str, Host] = {}
 
-    def start(self, kind: str, limits: Limits) -> Worker:
+    def start(self, kind: str, limits: Limits, imports: Sequence[str] = ()) -> Worker:
         """A worker. A sandbox that the submission has broken is replaced once."""
         if self.isolation != "sandbox":
-            return self._hosts.of(kind).start(limits)
+            return self._hosts.of(kind).start(limits, imports)
         if kind in self._sandboxes:
             with contextlib.suppress(CannotStart):
-                return self._sandboxes[kind].start(limits)
+                return self._sandboxes[kind].start(limits, imports)
             self._sandboxes.pop(kind).close()
         self._sandboxes[kind] = sandbox_host(kind)
-        return self._sandboxes[kind].start(limits)
+        return self._sandboxes[kind].start(limits, imports)
 
     def close(self) -> None:
         """Ends the sandboxes."""

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -191,7 +192,8 @@ class Judge:
         if home.isolation == "none":
             session = debug.session(options, deadline)
         else:
-            session = Session.open(home.start(exercise.kind, exercise.limits), options, deadline)
+            imports = _scipy_imports(self.course.solution_path(exercise))
+            session = Session.open(home.start(exercise.kind, exercise.limits, imports), options, deadline)
         session.side.parameter_names.update(_parameter_names(self.course.stub_path(exercise)))
         return session
 
@@ -236,6 +238,21 @@ def _selected(tests: list[HiddenTest], only: Sequence[str]) -> list[HiddenTest]:
     return [test for test in tests if test.name in wanted]
 
 
+@cache
+def _scipy_imports(solution: Path) -> tuple[str, ...]:
+    """Parts of scipy that the solution imports; submissions will too, and each part takes its time to load."""
+    found: set[str] = set()
+    for node in ast.parse(solution.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names if alias.name.startswith("scipy."))
+        elif isinstance(node, ast.ImportFrom) and node.module == "scipy":
+            found.update(f"scipy.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scipy."):
+            found.add(str(node.module))
+    return tuple(sorted(found))
+
+
+@cache
 def _parameter_names(stub: Path) -> dict[str, list[str]]:
     """Parameters of each function of the stub, for messages that name an argument."""
     names: dict[str, list[str]] = {}

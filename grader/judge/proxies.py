@@ -57,7 +57,7 @@ class Handle:
         return iterator
 
     def __next__(self) -> Any:
-        going, value = self._session.request("next", self)
+        going, value = self._session.advance(self)
         if not going:
             raise StopIteration
         return value

@@ -97,6 +97,10 @@ class Session:
         call.outcome = value
         return value
 
+    def advance(self, iterator: Any) -> Any:
+        """(True, the next item) of an iterator of the submission's, or (False, None) at its end."""
+        return self.request("next", iterator, self._options())
+
     def attribute_of(self, target: Any, name: str) -> Any:
         """Reads an attribute of one of the submission's objects, or a value of its module (target None)."""
         return self.request("get", target, name)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -58,8 +59,8 @@ class Worker:
 class Host(Protocol):
     """Where workers are started."""
 
-    def start(self, limits: Limits) -> Worker:
-        """A new worker with these limits."""
+    def start(self, limits: Limits, imports: Sequence[str] = ()) -> Worker:
+        """A new worker with these limits. `imports` are modules that its parent loads first, once for all workers."""
         ...
 
     def kill(self, pid: int, number: int) -> None:
@@ -93,7 +94,7 @@ class ForkHost:
         if not message["ready"]:
             raise CannotStart(f"no {kind} worker can be started: {message['why']}")
 
-    def start(self, limits: Limits) -> Worker:
+    def start(self, limits: Limits, imports: Sequence[str] = ()) -> Worker:
         here, there = socket.socketpair()
         output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
         # O_APPEND: a worker that seeks or truncates cannot make its own prints look like somebody else's.
@@ -106,6 +107,7 @@ class ForkHost:
             "folder": self._folder,
             "environment": environment_of(self.kind, self._folder),
             "limits": asdict(limits),
+            "imports": list(imports),
         }
         try:
             reply = self._ask(message, (there.fileno(), appending))
@@ -231,7 +233,7 @@ class SpawnHost:
         self._folder = folder
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, limits: Limits) -> Worker:
+    def start(self, limits: Limits, imports: Sequence[str] = ()) -> Worker:
         here, there = socket.socketpair()
         output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
         command = [sys.executable, "-m", "grader.worker"]

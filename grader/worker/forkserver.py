@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -100,6 +101,8 @@ def _wait(pid: int, seconds: float, statuses: dict[int, int]) -> int | None:
 
 
 def _fork_worker(control: socket.socket, message: dict[str, Any], descriptors: list[int]) -> int:
+    for name in message["imports"]:
+        importlib.import_module(name)
     pid = os.fork()
     if pid:
         for descriptor in descriptors:

@@ -195,12 +195,16 @@ class Server:
             if changed:
                 reply["changed"] = changed
 
-    def _do_next(self, reply: dict[str, Any], unpacker: Unpacker, iterator: Iterator[Any]) -> tuple[bool, Any]:
-        with self._running(reply):
+    def _do_next(
+        self, reply: dict[str, Any], unpacker: Unpacker, iterator: Iterator[Any], options: dict[str, Any]
+    ) -> tuple[bool, Any]:
+        with self._running(reply), self._measuring(reply, options, None, (), {}) as returned:
             try:
-                return True, next(iterator)
+                value = next(iterator)
             except StopIteration:
                 return False, None
+            returned(value)
+            return True, value
 
     def _do_many(
         self, reply: dict[str, Any], unpacker: Unpacker, name: str, calls: list[Any], options: dict[str, Any]
@@ -219,7 +223,7 @@ class Server:
     def _do_backward(
         self, reply: dict[str, Any], unpacker: Unpacker, graph: int, gradients: list[Any], options: dict[str, Any]
     ) -> Any:
-        import torch
+        from grader.worker.seeding import backward
 
         outputs, leaves = self._graphs[graph]
         for leaf in leaves:
@@ -228,7 +232,7 @@ class Server:
             (output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None
         ]
         with self._running(reply), self._measuring(reply, options, None, (), {}):
-            torch.autograd.backward([o for o, _ in pairs], [g for _, g in pairs], retain_graph=True)
+            backward(*zip(*pairs, strict=True))
         return [None if leaf.grad is None else leaf.grad.detach() for leaf in leaves]
 
     def _do_release(self, reply: dict[str, Any], unpacker: Unpacker, objects: list[int], graphs: list[int]) -> None:

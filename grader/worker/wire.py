@@ -241,7 +241,7 @@ class Packer:
             plain = plain.resolve_conj().resolve_neg()
         if plain.is_quantized:
             return _plain(["quantized", None])
-        if tensor.requires_grad and not any(known is tensor for known in self.leaves):
+        if tensor.requires_grad:
             self.leaves.append(tensor)
         if plain.numel() == 0:
             index = -1
