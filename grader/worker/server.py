@@ -232,7 +232,8 @@ class Server:
             (output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None
         ]
         with self._running(reply), self._measuring(reply, options, None, (), {}):
-            backward(*zip(*pairs, strict=True))
+            if pairs:
+                backward(*zip(*pairs, strict=True))
         return [None if leaf.grad is None else leaf.grad.detach() for leaf in leaves]
 
     def _do_release(self, reply: dict[str, Any], unpacker: Unpacker, objects: list[int], graphs: list[int]) -> None:
