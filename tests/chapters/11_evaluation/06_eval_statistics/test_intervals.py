@@ -139,7 +139,7 @@ def test_bootstrap_example(submission):
 
 @points(4)
 def test_bootstrap_equals_scipy(submission):
-    """Mean, median and coefficient of variation of 20 samples, both methods: scipy.stats.bootstrap with the same seed."""
+    """Mean, median, coefficient of variation of 20 samples, both methods: scipy.stats.bootstrap with the same seed."""
     for seed in range(20):
         dice = np.random.default_rng(seed)
         # Twenty values or more: then no resample is a permutation of the sample, whose rounding could break a tie.

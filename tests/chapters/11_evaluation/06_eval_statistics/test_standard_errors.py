@@ -1,4 +1,4 @@
-"""Hidden tests: standard errors. Oracles: statistics.stdev, frozen statsmodels results, Fractions, exact expectations."""
+"""Hidden tests: standard errors. Oracles: statistics.stdev, frozen statsmodels results, fractions, expectations."""
 
 import math
 import random
@@ -110,7 +110,7 @@ def test_matches_statsmodels(submission):
 
 @given(kind=sampled_from(("right or wrong", "partial credit")), n=integers(2, 40), seed=integers(0, 9999))
 def test_duplicated_questions(submission, kind, n, seed):
-    """Each question copied five times, as a cluster: the clustered error is that of the originals; the plain one is not."""
+    """Each question copied five times, as a cluster: the clustered error is that of the originals."""
     originals = drawn_scores(kind, n, seed)
     scores = [score for score in originals for _ in range(5)]
     clusters = [i for i in range(n) for _ in range(5)]
@@ -214,7 +214,7 @@ def test_variance_is_unbiased(submission):
 
 
 def test_variance_properties(submission):
-    """Never negative; 0 if all answers are wrong or all right; p (1 - p) / (n - 1) for k = 1; equal to the fractions."""
+    """Never negative; 0 if all answers are wrong or all right; p (1 - p) / (n - 1) for k = 1; the exact fractions."""
     calls = [(n, c, k) for n in range(2, 21) for k in range(1, n // 2 + 1) for c in range(n + 1)]
     results = submission.many("pass_at_k_variance", [(call, {}) for call in calls])
     for (n, c, k), got in zip(calls, results, strict=True):
@@ -228,7 +228,7 @@ def test_variance_properties(submission):
 
 @points(2)
 def test_large_counts(submission):
-    """n = 10**5: relative error of pass_at_k at most 1e-9, absolute error of the variance at most 1e-12; no overflow."""
+    """n = 10**5: relative error of pass_at_k up to 1e-9, absolute error of the variance up to 1e-12."""
     for n, c, k in ((10**5, 10, 1000), (10**5, 1, 1), (10**5, 10**5 - 3, 2), (10**5, 400, 30), (10**5, 3, 40_000)):
         close(submission.pass_at_k(n, c, k), float(1 - share_without_success(n, c, k)), rtol=1e-9)
         exact = share_without_success(n, c, k) ** 2 - share_without_success(n, c, 2 * k)
@@ -237,8 +237,7 @@ def test_large_counts(submission):
 
 @points(2)
 def test_questions_contain_answers(submission, rng):
-    """Simulated benchmarks: se_questions has the size of the spread over new questions and answers, se_answers of that
-    over new answers to the same questions."""
+    """300 simulated benchmarks: se_questions is the spread over new questions, se_answers that over new answers."""
     chances, n, k, questions = (0.2, 0.5, 0.8), 6, 2, 40
     values = np.array([float(1 - share_without_success(n, c, k)) for c in range(n + 1)])
     given_p = np.array([stats.binom.pmf(np.arange(n + 1), n, p) for p in chances])
