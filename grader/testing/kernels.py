@@ -269,10 +269,12 @@ class KernelRun:
 
     def cost(self, kind: str, name: str | None = None) -> Cost:
         """A count to be limited: loaded, stored, unique_loaded, unique_stored (each also by tensor), launches,
-        programs, largest_block, dots, dot_flops, atomics.
+        programs, largest_block, dots, dot_flops, atomics. Where no kernel was launched, all but launches fail.
 
         >>> run.cost("loaded", "x").at_most(2 * 4 * n, "a wide row is read twice")
         """
+        if kind != "launches" and not self.launches:
+            raise CheckFailed("no kernel was launched", aspect="no launch")
         if name is None and kind == "launches":
             words, value = _COUNTS[kind], len(self.launches)
         elif name is None and kind in _COUNTS:
@@ -339,6 +341,8 @@ def interpreted(
             _raise_violations(run, failure)
         raise
     run.fill(_kernel_summaries(measured))
+    if not run.summaries:
+        raise RuntimeError("no call was made inside `with interpreted(...)`")
     if violations == "fail":
         _raise_violations(run, None)
 

@@ -282,6 +282,23 @@ class TestInterpreted:
         with pytest.raises(CheckFailed, match="value 3 is wrong"), interpreted(Recorded(seen["softmax"])):
             raise CheckFailed("value 3 is wrong")
 
+    def test_costs(self, seen: dict[str, Any]) -> None:
+        run = run_of(seen["matmul"])
+        assert (run.cost("loaded", "a").name, run.cost("loaded", "a").value) == ("bytes loaded from a", 22400)
+        run.cost("stored", "result").exactly(70 * 50 * F32, "once")
+        run.cost("launches").exactly(1, "one launch")
+        run.cost("programs").at_most(6, "one program for each tile")
+        with pytest.raises(CheckFailed, match=r"tl\.dot"):
+            run.cost("dots").at_most(17, "one for each tile and step")
+
+    def test_what_was_not_launched_cost_nothing_and_is_no_success(self, seen: dict[str, Any]) -> None:
+        nothing = {**seen["softmax"], "launches": []}
+        with pytest.raises(CheckFailed, match="no kernel was launched"):
+            run_of(nothing).cost("loaded", "x").at_most(0)
+        run_of(nothing).cost("launches").exactly(0, "an empty input needs none")
+        with pytest.raises(RuntimeError, match="no call was made"), interpreted(Recorded()):
+            pass
+
     def test_unknown_names_are_the_authors_mistake(self, seen: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="no tensor 'y'; there are x, result"):
             run_of(seen["softmax"]).loaded("y")
