@@ -7,6 +7,10 @@ def main() -> None:
     """Entry point of the console command."""
     import sys
 
-    from grader.cli.run import run
+    try:
+        from grader.cli.run import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before there was anything to lose
+        code = 130
+    sys.exit(code)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.cli.session import Request, Result
 from grader.course import Course, CourseError, Exercise, find
-from grader.progress import Store
 from grader.report import Report
 
 
@@ -19,19 +19,27 @@ class Following:
     text: str
 
 
-def following(course: Course, store: Store, reports: Sequence[Report]) -> Following:
+def following(request: Request, result: Result) -> Following:
     """The first exercise of this run that is not passed, or else the next one in course order."""
+    reports = result.reports
+    if result.interrupted:
+        graded = {report.exercise for report in reports}
+        left = [exercise.id for exercise in request.exercises if exercise.id not in graded]
+        return Following(left[0], f"to go on: grade {left[0]}") if left else Following(None, "grade status")
     for report in reports:
         if not report.passed:
             again = report.exercise
             return Following(again, f"edit {Path(report.path).name}, then: grade {again}")
+    if request.only:
+        again = reports[0].exercise
+        return Following(again, f"now all of its checks: grade {again}")
     passed = {report.exercise for report in reports}
 
     def done(exercise: str) -> bool:
-        return exercise in passed or store.passed(exercise)
+        return exercise in passed or request.store.passed(exercise)
 
     try:
-        one = _next(course, reports, done)
+        one = _next(request.course, reports, done)
     except CourseError:  # in a chapter that nobody asked for: the verdict matters more
         return Following(None, "grade list shows every exercise")
     if one is None:

@@ -113,7 +113,7 @@ def _on_console(request: Request) -> Result:
         view.interrupted(result.grading, len(result.reports))
     view.summary(result.reports)
     if not request.solution:
-        view.next(following(request.course, request.store, result.reports).text)
+        view.next(following(request, result).text)
     return result
 
 
@@ -131,7 +131,7 @@ def _as_json(request: Request) -> Result:
             result.reports,
             partial=bool(request.only) or request.stop,
             interrupted=result.interrupted,
-            following=following(request.course, request.store, result.reports).exercise,
+            following=following(request, result).exercise,
         )
         out.write(dumps(document) + "\n")
     return result

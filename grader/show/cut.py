@@ -104,6 +104,13 @@ def fewer(lines: Sequence[str], most: int) -> list[str]:
     return [*lines[:head], f"… {gone} more lines, {ALL_OF_IT}", *lines[len(lines) - tail :]]
 
 
+def begun(lines: Sequence[str], most: int) -> list[str]:
+    """At most `most` lines of prose: where there are more, the end becomes an ellipsis."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"{lines[most - 1]} …"]
+
+
 def _broken(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -29,11 +29,12 @@ class Field:
     least: int = 1
     """The fewest that still say something."""
     style: str = ""
+    cutter: Callable[[Sequence[str], int], list[str]] = cut.fewer
 
     @property
     def lines(self) -> list[str]:
-        """What is shown: a text that is too long loses its middle, and says so."""
-        return cut.fewer(self.text, self.most)
+        """What is shown: where it is too long prose loses its end, everything else its middle."""
+        return self.cutter(self.text, self.most)
 
 
 def failure_block(check: Check, exercise: str, width: int, signs: Signs, also: Sequence[str] = ()) -> list[Text]:
@@ -52,22 +53,26 @@ def failure_block(check: Check, exercise: str, width: int, signs: Signs, also: S
 
 def _fields(check: Check, exercise: str, room: int, also: Sequence[str], signs: Signs) -> list[Field]:
     costs = [line for cost in check.costs for line in cut.prose(cost_line(cost), room)]
-    diagnoses = [line for mistake in check.mistakes[:2] for line in cut.prose(mistake.diagnosis, room)]
+    diagnoses = "\n".join(mistake.diagnosis for mistake in check.mistakes[:2])
     printed = [f"{signs.bar} {line}" for line in cut.verbatim(check.output, room - 2)]
     return [
-        Field("about", cut.prose(check.about, room), 2),
-        Field("because", cut.prose(check.message, room), 5, least=2, style="bold"),
+        _prose("about", check.about, room - 2, 3),
+        _prose("because", check.message, room - 2, 6, least=2, style="bold"),
         Field("call", cut.code(check.call, room), 8, least=3),
-        Field("got", cut.verbatim(check.got, room), 4, least=2, style="red"),
-        Field("expected", cut.verbatim(check.expected, room), 4, least=2, style="green"),
-        Field("where", cut.prose(check.where, room), 3),
+        Field("got", cut.code(check.got, room), 4, least=2, style="red"),
+        Field("expected", cut.code(check.expected, room), 4, least=2, style="green"),
+        _prose("where", check.where, room - 2, 4),
         Field("costs", costs, 3),
-        Field("Looks like:", diagnoses, 5, least=3, style=_NAMED),
+        _prose("Looks like:", diagnoses, room - 2, 6, least=4, style=_NAMED),
         Field("your code", cut.traceback(check.traceback, room), 6, least=3),
         Field("printed", printed, 4, style="dim"),
         Field("also in", [cut.names(also, room)] if also else [], 1),
         Field("next", _next(check, exercise, room), 2, least=2, style="cyan"),
     ]
+
+
+def _prose(label: str, text: str, width: int, most: int, *, least: int = 1, style: str = "") -> Field:
+    return Field(label, cut.prose(text, width), most, least, style, cut.begun)
 
 
 def cost_line(cost: Cost) -> str:

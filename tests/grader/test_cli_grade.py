@@ -71,6 +71,7 @@ def test_attempts_are_kept(desk: Desk) -> None:
 def test_some_checks_alone_do_not_pass_an_exercise(desk: Desk) -> None:
     said = desk.grade("1.1/dot", "--check", "worked_example")
     assert said.code == 0
+    assert "now all of its checks: grade 1.1/dot" in said.out
     assert desk.script.asked[0]["only"] == ["worked_example"]
     assert not open_store(desk.state).passed("1.1/dot")
 
