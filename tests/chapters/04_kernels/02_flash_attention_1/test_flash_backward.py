@@ -74,6 +74,7 @@ def check(got, expected, rtol, dtype, atol=0.0):
 
 @points(4)
 @given(
+    examples=15,
     n=integers(8, 70),
     m=integers(8, 70),
     d=sampled_from([4, 16, 33]),
@@ -98,7 +99,7 @@ def test_matches_autograd(submission, n, m, d, block_q, block_k, causal, wide, s
     check(torch.autograd.grad(o, leaves, do), expected, rtol, dtype)
 
 
-@given(n=integers(1, 5), m=integers(1, 3), causal=booleans(), seed=integers(0, 999))
+@given(examples=12, n=integers(1, 5), m=integers(1, 3), causal=booleans(), seed=integers(0, 999))
 def test_few_keys(submission, n, m, causal, seed):
     """One, two or three keys. A single key has p = 1 whatever its score: dq and dk are 0 up to rounding."""
     arguments, *expected = case(*inputs((1, 2), n, m, 8, seed), causal)
@@ -111,11 +112,12 @@ def test_blocks_are_irrelevant(submission):
     for causal in (False, True):
         arguments, *expected = case(*inputs((1, 2), 20, 23, 8, 0), causal)
         for block_q, block_k in ((1, 1), (7, 5), (5, 7), (64, 16), (1000, 1000)):
+            if block_q == 1 and not causal:
+                continue  # 460 tiles; the causal case covers it
             got = submission.flash_backward(*arguments, causal=causal, block_q=block_q, block_k=block_k)
             check(got, expected, 1e-5, torch.float32)
 
 
-@points(2)
 @needs("matches_autograd")
 def test_gradcheck(submission):
     """torch.autograd.gradcheck passes in float64 on (1, 2, 7, 4) with block 3, causal or not, also with n unlike m."""
@@ -128,7 +130,14 @@ def test_gradcheck(submission):
 
 
 @points(2)
-@given(m=integers(1, 40), more=integers(1, 30), block_q=integers(4, 50), block_k=integers(4, 50), seed=integers(0, 999))
+@given(
+    examples=10,
+    m=integers(1, 40),
+    more=integers(1, 30),
+    block_q=integers(4, 50),
+    block_k=integers(4, 50),
+    seed=integers(0, 999),
+)
 def test_masked_rows(submission, m, more, block_q, block_k, seed):
     """Causal with more queries than keys: gradients finite, and dq of rows that see no key exactly 0."""
     arguments, *expected = case(*inputs((1, 2), m + more, m, 8, seed), True)
@@ -137,7 +146,7 @@ def test_masked_rows(submission, m, more, block_q, block_k, seed):
     equal(got[0][..., :more, :], torch.zeros(1, 2, more, 8), what="dq of rows that see no key")
 
 
-@given(n=integers(2, 30), m=integers(2, 30), causal=booleans(), seed=integers(0, 999))
+@given(examples=6, n=integers(2, 30), m=integers(2, 30), causal=booleans(), seed=integers(0, 999))
 def test_uses_the_given_lse(submission, n, m, causal, seed):
     """With log 2 added to lse every probability, and so every gradient, is half as large: nothing is renormalised."""
     arguments, *expected = case(*inputs((1, 2), n, m, 8, seed, torch.float64), causal)
@@ -146,7 +155,7 @@ def test_uses_the_given_lse(submission, n, m, causal, seed):
     check(got, [gradient / 2 for gradient in expected], 1e-6, torch.float64)
 
 
-@given(n=integers(2, 30), m=integers(2, 30), causal=booleans(), seed=integers(0, 999))
+@given(examples=6, n=integers(2, 30), m=integers(2, 30), causal=booleans(), seed=integers(0, 999))
 def test_uses_the_given_o(submission, n, m, causal, seed):
     """With o = 0 the gradients lack the delta term, with 2 * o they have it twice: it comes from o and do alone."""
     (q, k, v, o, lse, do), *_ = case(*inputs((1, 2), n, m, 8, seed, torch.float64), causal)
@@ -156,6 +165,7 @@ def test_uses_the_given_o(submission, n, m, causal, seed):
 
 
 @given(
+    examples=8,
     n=integers(2, 30),
     m=integers(2, 30),
     scale=sampled_from([0.3, 1.0, -0.5]),
@@ -179,7 +189,7 @@ def test_other_scale(submission, n, m, scale, causal, seed):
     close(got[2], dv, rtol=1e-9, by="tensor", what="dv at scale 0")
 
 
-@given(n=integers(2, 40), m=integers(2, 40), causal=booleans(), seed=integers(0, 999))
+@given(examples=8, n=integers(2, 40), m=integers(2, 40), causal=booleans(), seed=integers(0, 999))
 def test_half_precision(submission, n, m, causal, seed):
     """float16 inputs: float16 gradients as good as float16 allows, also with many small tiles to add up."""
     arguments, *_ = case(*inputs((1, 2), n, m, 16, seed, torch.float16), causal)
@@ -187,7 +197,6 @@ def test_half_precision(submission, n, m, causal, seed):
     check(got, formula(*arguments, causal), 3e-3, torch.float16)
 
 
-@points(2)
 @needs("blocks_are_irrelevant")
 def test_cost_five_products_a_tile(submission):
     """10 * block_q * block_k * d FLOPs for each head and visited tile; tiles without a visible pair are skipped."""
@@ -218,7 +227,6 @@ def test_cost_largest_tensor(submission):
         cost.at_most(4 * max(block_q * block_k, n * d, m * d), "B * H * max(block_q * block_k, n * d, m * d)")
 
 
-@points(2)
 @needs("matches_autograd")
 def test_cost_saved_for_backward(submission):
     """What the graph keeps is q, k, v, o and lse, not the probabilities."""

@@ -137,6 +137,7 @@ def visited_keys(n, m, block_q, block_k, causal):
 
 @points(3)
 @given(
+    examples=20,
     n=integers(1, 150),
     m=integers(1, 150),
     d=sampled_from([16, 64, 5]),
@@ -155,6 +156,7 @@ def test_matches_float64_oracle(submission, n, m, d, block_q, block_k, half, sca
 
 @points(3)
 @given(
+    examples=12,
     n=integers(1, 70),
     m=integers(1, 70),
     block_q=integers(4, 80),
@@ -176,14 +178,16 @@ def test_causal_both_ways(submission, n, m, block_q, block_k, half, seed):
 def test_blocks_are_irrelevant(submission):
     """n = 20, m = 23: tiles of one row, odd tiles and tiles larger than everything give the same answer."""
     q, k, v = inputs(20, 23, 12, 0)
-    for causal in (False, True):
+    for causal in (True, False):
         expected = dense(q, k, v, causal=causal)
         for block_q, block_k in ((1, 1), (7, 5), (64, 16), (1000, 1000)):
+            if block_q == 1 and not causal:
+                continue  # 900 loads; the causal case covers it
             hbm = run(submission, q, k, v, block_q=block_q, block_k=block_k, causal=causal)
             check_dense(hbm, *expected, rtol=1e-5)
 
 
-@given(n=integers(1, 60), m=integers(1, 60), half=booleans(), causal=booleans(), seed=integers(0, 999))
+@given(examples=12, n=integers(1, 60), m=integers(1, 60), half=booleans(), causal=booleans(), seed=integers(0, 999))
 def test_large_scores(submission, n, m, half, causal, seed):
     """Queries a thousand times as large: everything stays finite and near the oracle."""
     q, k, v = inputs(n, m, 16, seed, torch.float16 if half else torch.float32, factor=1e3)
@@ -193,7 +197,14 @@ def test_large_scores(submission, n, m, half, causal, seed):
     close(hbm.result("lse"), lse, rtol=1e-4, by="tensor", atol=1e-2, what="lse")
 
 
-@given(n=integers(1, 40), m=integers(1, 40), block_q=integers(1, 16), block_k=integers(5, 50), causal=booleans())
+@given(
+    examples=10,
+    n=integers(1, 40),
+    m=integers(1, 40),
+    block_q=integers(2, 16),
+    block_k=integers(9, 50),
+    causal=booleans(),
+)
 def test_every_row_stored_once(submission, n, m, block_q, block_k, causal):
     """Each row of o and of lse is stored exactly once, and each row of q is loaded exactly once."""
     hbm = run(submission, *inputs(n, m, 4, 0), block_q=block_q, block_k=block_k, causal=causal)
@@ -204,6 +215,7 @@ def test_every_row_stored_once(submission, n, m, block_q, block_k, causal):
 
 @points(2)
 @given(
+    examples=15,
     n=integers(1, 60),
     m=integers(1, 60),
     d=integers(1, 9),
@@ -220,7 +232,6 @@ def test_traffic_as_predicted(submission, n, m, d, block_q, block_k, causal):
     equal((hbm.loaded_elements, hbm.stored_elements), expected, what="(loaded, stored) as counted by hbm")
 
 
-@points(2)
 def test_worked_numbers(submission):
     """The table of the chapter page, two small cases counted by hand, and the paper's blocks."""
     large = {"block_q": 128, "block_k": 128}
@@ -251,7 +262,6 @@ def test_cost_largest_tensor(submission):
             cost.at_most(max(block_q * block_k, block_q * d, block_k * d), "one tile of scores, queries or keys")
 
 
-@points(2)
 @needs("blocks_are_irrelevant")
 def test_cost_divides_once(submission):
     """Per key tile acc is rescaled and added to, no more: dividing by l, and the like, stands outside the loop."""
