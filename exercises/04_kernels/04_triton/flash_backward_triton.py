@@ -48,8 +48,8 @@ def flash_attention_backward(
     keeps dq. Nothing is added with atomics, so the result does not depend on the order of the programs, not by a bit.
     Sums stay in float32; P and dS are rounded to the inputs' dtype for the products; float32 is multiplied in full
     precision (input_precision="ieee"). Errors are at most 1e-5 in float32 and 3e-3 in float16, relative to the value or
-    to the rms of the tensor if that is larger. block_m and block_n, powers of two >= 16, are used as given; None leaves
-    the choice to you.
+    to the rms of the tensor if that is larger; where dP - delta cancels, the rounding of dP in float32 is allowed too.
+    block_m and block_n, powers of two >= 16, are used as given; None leaves the choice to you.
 
     Cost. A (query tile, key tile) pair is visited if some row of the one sees some key of the other. All launches
     together use at most seven tl.dot per visited pair and head, and load at most 1.15 times (2 * (block_m + block_n) *

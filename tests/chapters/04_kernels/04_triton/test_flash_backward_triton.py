@@ -29,6 +29,7 @@ SHAPES = [  # B, H, HK, N, M, D
 
 
 def dense(q, k, v, causal, scale):
+    """o, lse and the weights, with the whole matrix of scores."""
     (_, H, N, D), (HK, M) = q.shape, k.shape[1:3]
     k, v = (x.repeat_interleave(H // HK, dim=1) for x in (k, v))
     scores = (D**-0.5 if scale is None else scale) * (q @ k.transpose(-1, -2))
@@ -36,7 +37,8 @@ def dense(q, k, v, causal, scale):
         i, j = torch.arange(N)[:, None], torch.arange(M)
         scores = scores.masked_fill(j > i + M - N, -INF)
     blind = (scores == -INF).all(-1, keepdim=True)
-    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0) @ v, scores.detach().logsumexp(-1)
+    weights = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+    return weights @ v, scores.detach().logsumexp(-1), weights.detach()
 
 
 class Case:
@@ -48,7 +50,7 @@ class Case:
         self.q, self.k, self.v = q.to(dtype), k.to(dtype), v.to(dtype)
         self.do = torch.randn(B, N, H, D).to(dtype).transpose(1, 2)  # as it comes from a (B, N, H * D) projection
         wide = [x.double().requires_grad_() for x in (self.q, self.k, self.v)]
-        o, lse = dense(*wide, causal, scale)
+        o, lse, self.weights = dense(*wide, causal, scale)
         self.gradients = torch.autograd.grad(o, wide, self.do.double())
         self.o, self.lse = o.detach().to(dtype), lse.float()
 
@@ -61,12 +63,25 @@ class Case:
         require(type(result) is tuple and len(result) == 3, "a tuple (dq, dk, dv)", got=result)
         return result
 
+    def cancelled(self):
+        """How large the terms of dq, dk and dv are before dP - delta and the sums cancel."""
+        q, k, v, do = (x.double().abs() for x in (self.q, self.k, self.v, self.do))
+        group = q.shape[1] // k.shape[1]
+        k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+        terms = 2 * self.weights * (do @ v.transpose(-1, -2))
+        scale = self.options["scale"] or q.shape[-1] ** -0.5
+        dk, dv = (wide.transpose(-1, -2) @ x * group for wide, x in ((scale * terms, q), (self.weights, do)))
+        return [float(x.max()) for x in (scale * terms @ k, dk, dv)]
+
     def check(self, result, rtol=None):
-        """A row may cancel to nothing (dq of the first row of a causal square): small rows are given the rms of all."""
+        """Rows may cancel to nothing (dq of the first row of a causal square): small rows are given the rms of all.
+
+        Where few keys have all the weight everything cancels, and the rounding of the terms is left.
+        """
         rtol = rtol or (1e-5 if self.q.dtype == torch.float32 else 3e-3)
-        for name, got, expected in zip(("dq", "dk", "dv"), result, self.gradients, strict=True):
-            typical = float(expected.pow(2).mean().sqrt())
-            close(got, expected, rtol=rtol, atol=rtol * typical, dtype=self.q.dtype, what=name)
+        for name, got, expected, term in zip(("dq", "dk", "dv"), result, self.gradients, self.cancelled(), strict=True):
+            atol = rtol * float(expected.pow(2).mean().sqrt()) + 2e-7 * term
+            close(got, expected, rtol=rtol, atol=atol, dtype=self.q.dtype, what=name)
 
 
 def visited_pairs(N, M, block_m, block_n, causal):
@@ -96,7 +111,7 @@ def test_matches_autograd(submission):
 @given(
     heads=sampled_from([(1, 1), (2, 1), (3, 3)]),
     N=integers(1, 40),
-    M=integers(2, 40),
+    M=integers(1, 40),
     causal=booleans(),
     scale=sampled_from([None, 0.3, 1.0]),
     examples=10,
@@ -188,7 +203,7 @@ def test_delta_is_wide(submission):
     base = torch.randn(1, 1, 1, 32).half() * 4
     case.v = base + torch.randn(1, 1, 64, 32).half() / 16
     wide = [x.double().requires_grad_() for x in (case.q, case.k, case.v)]
-    o, lse = dense(*wide, False, None)
+    o, lse, case.weights = dense(*wide, False, None)
     case.o, case.lse = o.detach().half(), lse.detach().float()
     # The gradients for the o that is given, rounded as it is.
     p = torch.exp(case.q.double() @ case.k.double().transpose(-1, -2) * 32**-0.5 - case.lse.double()[..., None])
