@@ -39,6 +39,10 @@ class SubmissionError(Exception):
         return kind.__name__ in self.kinds
 
 
+class NoSuchAttribute(SubmissionError, AttributeError):
+    """An object of the submission lacks an attribute: so that hasattr and getattr with a default work on handles."""
+
+
 class ForbiddenUsed(Exception):
     """The submission used what the exercise forbids; the message says what to write instead."""
 

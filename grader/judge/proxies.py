@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from grader.judge.errors import NoSuchAttribute, SubmissionError
 from grader.testing.foreign import Foreign
 from grader.worker.wire import OBJECT, RECORD, Record
 
@@ -39,7 +40,12 @@ class Handle:
             return RemoteFunction(self._session, self, name)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"a {self.type_name} has no {name}")
-        return self._session.attribute_of(self, name)
+        try:
+            return self._session.attribute_of(self, name)
+        except SubmissionError as error:
+            if error.kind != "AttributeError":
+                raise
+            raise NoSuchAttribute(error.kinds, error.message, error.traceback) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in Handle.__slots__:
@@ -178,7 +184,7 @@ class JudgeSide:
             if not callable(target):
                 raise TypeError(f"{type(target).__name__} cannot be called")
             return target(*args, **kwargs)
-        if method not in _public_methods(target) and method not in ("__len__", "__getitem__"):
+        if method not in _public_methods(target):
             raise AttributeError(method)
         return getattr(target, method)(*args, **kwargs)
 
@@ -197,5 +203,8 @@ def _public_methods(value: Any) -> list[str]:
     ):
         return []
     return sorted(
-        name for name in dir(type(value)) if not name.startswith("_") and callable(getattr(type(value), name, None))
+        name
+        for name in dir(type(value))
+        if (not name.startswith("_") or name in ("__len__", "__getitem__"))
+        and callable(getattr(type(value), name, None))
     )

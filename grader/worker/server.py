@@ -69,7 +69,9 @@ class Server:
         """The submission's own object, or a proxy of the judge's."""
         if payload[0] == "worker":
             return self._objects[payload[1]]
-        return JudgeIterator(self, payload) if payload[2] == "iterator" else JudgeObject(self, payload)
+        if payload[2] == "iterator":
+            return JudgeIterator(self, payload)
+        return JudgeCollection(self, payload) if "__len__" in payload[3] else JudgeObject(self, payload)
 
     def record(self, type_name: str, fields: dict[str, Any]) -> Any:
         """An instance of one of the submission's dataclasses, without running its __init__ again."""
@@ -340,17 +342,18 @@ class JudgeObject:
             return lambda *args, **kwargs: self._server.call_judge(payload, name, args, kwargs)
         raise AttributeError(f"this {payload[2]} has no attribute {name!r}")
 
+    def __deepcopy__(self, memo: Any) -> JudgeObject:
+        return self
+
+
+class JudgeCollection(JudgeObject):
+    """The worker's end of an object with a length and items."""
+
     def __len__(self) -> int:
         return int(self._server.call_judge(self._payload, "__len__", (), {}))
 
     def __getitem__(self, key: Any) -> Any:
         return self._server.call_judge(self._payload, "__getitem__", (key,), {})
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __deepcopy__(self, memo: Any) -> JudgeObject:
-        return self
 
 
 class JudgeIterator(JudgeObject):

@@ -27,7 +27,7 @@ LARGEST_FRAME = 2 << 30
 
 TUPLE, SET, FROZENSET, COMPLEX, BIGINT, ARRAY, SCALAR, TENSOR, RECORD, NAMEDTUPLE = range(1, 11)
 OBJECT, NUMPY_RNG, TORCH_RNG, DTYPE, NUMPY_DTYPE, FRACTION, DECIMAL, PATH, SLICE, ELLIPSIS = range(11, 21)
-RANGE, FOREIGN, OUTPUT, BYTEARRAY, DEVICE, EXCEPTION, OBJECT_ARRAY, DEQUE = range(21, 29)
+RANGE, FOREIGN, OUTPUT, DEVICE, EXCEPTION, OBJECT_ARRAY, DEQUE = range(21, 28)
 
 # Bound now: a submission may replace attributes of these modules in the worker.
 _packb = msgpack.packb
@@ -317,7 +317,6 @@ _HANDLERS: dict[type, Callable[[Packer, Any], Any]] = {
     frozenset: lambda p, v: _Ext(FROZENSET, p.pack(sorted(p.pack(item) for item in v))),
     complex: lambda p, v: _Ext(COMPLEX, p.pack([v.real, v.imag])),
     int: lambda p, v: _Ext(BIGINT, hex(v).encode()),
-    bytearray: lambda p, v: _Ext(BYTEARRAY, bytes(v)),
     OrderedDict: lambda p, v: dict(v),
     defaultdict: lambda p, v: dict(v),
     Counter: lambda p, v: dict(v),
@@ -510,7 +509,6 @@ _READERS: dict[int, Callable[[Unpacker, bytes], Any]] = {
     DEQUE: lambda u, d: deque(u.unpack(d)),
     FOREIGN: lambda u, d: u.side.foreign(*u.unpack(d)),
     OUTPUT: lambda u, d: u.outputs[_unpackb(d)],
-    BYTEARRAY: lambda u, d: bytearray(d),
     EXCEPTION: Unpacker.exception,
 }
 
