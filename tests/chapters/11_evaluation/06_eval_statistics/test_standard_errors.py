@@ -147,6 +147,9 @@ def test_any_hashable_label(submission):
         close(submission.clustered_standard_error(scores, labels), expected, rtol=1e-12)
     close(submission.clustered_standard_error(np.array(scores, float), np.array(numbers)), expected, rtol=1e-12)
     close(submission.clustered_standard_error(tuple(scores), tuple("xyxzyzx")), expected, rtol=1e-12)
+    right = [score == 1 for score in scores]
+    close(submission.clustered_standard_error(right, list("xyxzyzx")), expected, rtol=1e-12, what="bool scores")
+    close(submission.standard_error(right), math.sqrt(2 / 49), rtol=1e-12, what="bool scores, plain")
 
 
 @points(2)
