@@ -76,7 +76,7 @@ def run(
         with costs.collect() as collected:
             perform(test, submission, seed)
     except Exception as error:
-        found = _explain(error, test, submission, exercise, limit)
+        found = _explain(_on_smallest_example(error, test, submission, seed), test, submission, exercise, limit)
     output = ""
     if submission._session is not None and submission._session.alive:
         output = submission._session.output()
@@ -110,6 +110,20 @@ def perform(test: HiddenTest, submission: Any, seed: int, example: dict[str, Any
             test.function.run_example(submission, example, **extra)  # type: ignore[attr-defined]
         else:
             test.function(submission, **extra)
+
+
+def _on_smallest_example(error: Exception, test: HiddenTest, submission: Submission, seed: int) -> Exception:
+    """The failure again, so that the session's last call is the one that failed: shrinking has gone on to others."""
+    example = getattr(error, "example", None)
+    if example is None or getattr(error, "fatal", False):
+        return error
+    try:
+        perform(test, submission, seed, example)
+    except Exception as again:
+        if type(again) is type(error):
+            again.example = example  # type: ignore[attr-defined]
+            return again
+    return error
 
 
 def load_problem(error: Exception, path: Path) -> str:

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from grader.worker import wire
+from grader.worker.probes.pause import paused
 from grader.worker.wire import OBJECT, RECORD, Packer, Unpacker
 
 Ask = Callable[[bytes], bytes]
@@ -213,7 +214,8 @@ class Server:
     ) -> list[Any]:
         with self._running(reply):
             function = _attribute(self._module, name)
-            return [function(*args, **kwargs) for args, kwargs in calls]
+            with self._measuring(reply, options, None, (), {}):
+                return [function(*args, **kwargs) for args, kwargs in calls]
 
     def _do_prop(self, reply: dict[str, Any], unpacker: Unpacker, source: str, name: str, args: Any) -> Any:
         """Builds a test's helper here: an object that holds no secret, so that calls to it need no round trip."""
@@ -310,11 +312,14 @@ class Server:
     def call_judge(self, payload: list[Any], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a function of the judge's, or a method of an object of its."""
         with self._lock:
-            packer = Packer(self)
-            tree = packer.pack(["callback", payload[1], method, packer.pack([args, kwargs])])
-            answer = self._ask(wire.frame(tree, packer.buffers))
-            tree, buffers = wire.unframe(answer)
-            _, ok, value = Unpacker(self, buffers).unpack(tree)
+            with paused():  # what packing does with tensors is no cost of the submission's
+                packer = Packer(self)
+                tree = packer.pack(["callback", payload[1], method, packer.pack([args, kwargs])])
+                content = wire.frame(tree, packer.buffers)
+            answer = self._ask(content)
+            with paused():
+                tree, buffers = wire.unframe(answer)
+                _, ok, value = Unpacker(self, buffers).unpack(tree)
         if ok:
             return value
         names, message = value
