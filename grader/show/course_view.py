@@ -63,9 +63,14 @@ def track_lines(course: Course, track: Track, standings: Standings, width: int, 
         yield _cut(Text(f"  {chapter.id:>5}  {chapter.title}", style="" if chapter.built else "dim"), width)
 
 
+def status_head(title: str, width: int) -> Text:
+    """Over status lines."""
+    return Text.assemble((title, "bold"), (f"{'passed':>8}{'points':>11}".rjust(width - len(title)), "dim"))
+
+
 def status_line(key: str, name: str, sum_: Sum, width: int, signs: Signs, *, wide: int) -> Text:
-    """A bar of points, and the exercises passed."""
-    tail = f"  {f'{sum_.passed}/{sum_.exercises}':>7} passed  {f'{sum_.points:g}/{sum_.possible:g}':>9} pt"
+    """A bar of points, the exercises passed, the points."""
+    tail = f"{f'{sum_.passed}/{sum_.exercises}':>8}{f'{sum_.points:g}/{sum_.possible:g}':>11}"
     room = width - wide - _BAR - len(tail) - 6
     style = "green" if sum_.exercises and sum_.passed == sum_.exercises else "yellow" if sum_.points else "dim"
     line = Text(f"  {key:<{wide}}  ")

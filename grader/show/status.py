@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from grader.course import Course, Exercise
-from grader.show.course_view import progress_words, status_line
+from grader.show.course_view import progress_words, status_head, status_line
 from grader.show.standing import Standings, total
 from grader.show.terminal import Signs
 
@@ -29,13 +29,13 @@ def status_lines(course: Course, standings: Standings, width: int, signs: Signs)
     yield Text(progress_words(total(course.exercises(), standings)), style="bold")
     wide = max(len(track.key) for track in course.tracks)
     yield Text()
-    yield Text("Parts", style="bold")
+    yield status_head("Parts", width)
     for part in course.parts:
         if exercises := part_exercises(course, part.number):
             sum_ = total(exercises, standings)
             yield status_line(str(part.number), part.title, sum_, width, signs, wide=wide)
     yield Text()
-    yield Text("Tracks", style="bold")
+    yield status_head("Tracks", width)
     for track in course.tracks:
         if exercises := track_exercises(course, track.key):
             yield status_line(track.key, track.title, total(exercises, standings), width, signs, wide=wide)
