@@ -303,6 +303,41 @@ def one_storage_two_types(words: Tensor) -> Tensor:
 
 
 @triton.jit
+def select_kernel(x, y, z, n: tl.constexpr):
+    offset = tl.arange(0, n)
+    tl.store(z + offset, tl.load(tl.where(offset % 2 == 0, x + offset, y + offset)))
+
+
+def either_of_two(x: Tensor, y: Tensor) -> Tensor:
+    z = torch.empty_like(x)
+    select_kernel[(1,)](x, y, z, n=x.numel())
+    return z
+
+
+@triton.jit
+def table_kernel(table, z, n: tl.constexpr):
+    row = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    tl.store(z + tl.program_id(0) * n + tl.arange(0, n), tl.load(row + tl.arange(0, n)))
+
+
+def by_table(rows: list[Tensor]) -> Tensor:
+    z = torch.empty(len(rows), rows[0].numel())
+    table_kernel[(len(rows),)](torch.tensor([row.data_ptr() for row in rows]), z, n=rows[0].numel())
+    return z
+
+
+@triton.jit
+def strays_kernel(x, z, far):
+    tl.store(z, tl.load(x + far))  # into another tensor
+
+
+def strays(x: Tensor, y: Tensor) -> Tensor:
+    z = torch.zeros(1)
+    strays_kernel[(1,)](x, z, (y.data_ptr() - x.data_ptr()) // 4)
+    return z
+
+
+@triton.jit
 def breaks_kernel(x, n):
     for i in range(n):
         if i > 3:
@@ -374,6 +409,9 @@ def interpret() -> dict[str, Any]:
         "busy": watched(busy_wrapper, {"x": square}),
         "torch_inside": watched(torch_inside, {"x": torch.ones(16)}),
         "two_types": watched(one_storage_two_types, {"words": torch.arange(16, dtype=torch.int32)}),
+        "either": watched(either_of_two, {"x": torch.ones(16), "y": torch.ones(16)}),
+        "by_table": watched(by_table, {"rows": [torch.ones(8), torch.ones(8)]}),
+        "strays": watched(strays, {"x": torch.ones(16), "y": torch.ones(16)}),
         "batched": watched(softmax, {"x": torch.ones(300, 1)}, order="random", seed=5),
     }
     seen["values"] = values = {}

@@ -124,6 +124,13 @@ class TestCounts:
         assert run.loaded("words") == 16 * 4 + 16 * 2
         assert run.unique_loaded("words") == 16 * 4
 
+    def test_pointers_selected_or_looked_up(self, seen: dict[str, Any]) -> None:
+        either, table = run_of(seen["either"]), run_of(seen["by_table"])
+        assert (either.loaded("x"), either.loaded("y")) == (8 * F32, 8 * F32)
+        assert (table.loaded("rows[0]"), table.loaded("rows")) == (8 * F32, 16 * F32)
+        assert not either.violations
+        assert not table.violations
+
     def test_results_that_share_a_storage(self, seen: dict[str, Any]) -> None:
         run = run_of(seen["gap"])
         assert (run.stored("result[0]"), run.stored("result[1]"), run.stored("result")) == (80, 20, 100)
@@ -183,6 +190,12 @@ class TestFaults:
         assert "an atomic changes 1 element past the end of `result`" in said[2]
         assert "an atomic changes" in said[3]
         assert seen["values"]["rolled_back"] == ["0.0", "0.0"]
+
+    def test_into_another_tensor(self, seen: dict[str, Any]) -> None:
+        (said,) = run_of(seen["strays"]).violations.out_of_bounds
+        assert said.startswith(f"line {line_of('# into another tensor')}: tl.load reads 1 element ")
+        assert "of `x`" in said
+        assert run_of(seen["strays"]).loaded("y") == 0
 
     def test_a_descriptor_larger_than_its_tensor(self, seen: dict[str, Any]) -> None:
         said = run_of(seen["descriptor_too_tall"]).violations.out_of_bounds

@@ -247,6 +247,8 @@ class Recorder:
                 self._note(launch, kind, memory, active[inside], itemsize, line, ordered)
                 good |= inside
         bad = active[~good]
+        if not bad.size:  # one access to several tensors, as after a select between pointers
+            return good
         verb = (DESCRIPTOR_VERBS if descriptor else VERBS)[kind]
         near = origin or nearest(int(bad.min()), int(bad.max()) + itemsize, launch.passed)
         if near is None:
