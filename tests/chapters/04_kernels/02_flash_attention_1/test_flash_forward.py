@@ -22,7 +22,7 @@ INF = float("inf")
 PRODUCTS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.matmul", "aten.mv", "aten.dot"}
 
 
-class CountedMemory:
+class HBM:
     """q, k and v to be loaded, o and lse to be stored; it remembers every row that passed."""
 
     def __init__(self, q, k, v):
@@ -94,14 +94,15 @@ class CountedMemory:
 
 
 def inputs(n, m, d, seed, dtype=torch.float32, factor=1.0):
+    """q, k and v as HBM.random of the stub makes them."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (torch.randn(rows, d, generator=generator) for rows in (n, m, m))
     return (q * factor).to(dtype), k.to(dtype), v.to(dtype)
 
 
 def run(submission, q, k, v, **options):
-    """Runs flash_forward on a counted memory and returns that."""
-    hbm = CountedMemory(q, k, v)
+    """Runs flash_forward and returns the memory."""
+    hbm = HBM(q, k, v)
     result = submission.flash_forward(hbm, len(q), len(k), q.shape[1], **options)
     behaviour(hbm.behaviour())
     require(result is None, "flash_forward returns None: its results go to hbm", got=result)
