@@ -144,7 +144,7 @@ def test_bootstrap_equals_scipy(submission):
         dice = np.random.default_rng(seed)
         # Twenty values or more: then no resample is a permutation of the sample, whose rounding could break a tie.
         x = dice.exponential(size=int(dice.integers(20, 60))) + (3.0 if seed % 3 == 0 else 0.0)
-        resamples, confidence = ((999, 0.95), (300, 0.8), (500, 0.99))[seed % 3]
+        resamples, confidence = ((300, 0.95), (200, 0.8), (250, 0.99))[seed % 3]
         for name, statistic in STATISTICS.items():
             for method in ("percentile", "bca"):
                 rng = np.random.default_rng(seed + 100)
