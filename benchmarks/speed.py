@@ -54,14 +54,14 @@ home = Home(hosts, "process")
 starts = []
 for _ in range(20):
     began = time.perf_counter()
-    submission = Submission(lambda: Session.open(home.start("torch", Limits()), options, time.monotonic() + 60), None)
+    submission = Submission(lambda: Session.open(home.start("torch", Limits()), options, 60), None)
     submission.f(torch.ones(3))
     starts.append(time.perf_counter() - began)
     if len(starts) < 20:
         submission.close()
 x = torch.ones(3, 4)
 times = []
-submission.session.deadline = None
+submission.session.allow(600)
 for _ in range(3000):
     began = time.perf_counter()
     submission.f(x)

@@ -122,7 +122,7 @@ class Diagnosis:
         collected: list[Any] = []
         behaviours: list[Any] = []
         try:
-            submission.session.deadline = time.monotonic() + REPLAY_SECONDS * self._judge.patience
+            submission.session.allow(REPLAY_SECONDS * self._judge.patience)
             current.use(submission)
             with costs.collect() as collected, recorded_behaviour() as behaviours:
                 checks.perform(test, submission, self._seed, example)

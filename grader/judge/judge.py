@@ -188,12 +188,12 @@ class Judge:
 
     def _session(self, exercise: Exercise, source: str, filename: str, home: Home) -> Session:
         options = _options(exercise, source, filename, exercise.kind)
-        deadline = time.monotonic() + LOAD_SECONDS * self.patience
+        seconds = LOAD_SECONDS * self.patience
         if home.isolation == "none":
-            session = debug.session(options, deadline)
+            session = debug.session(options)
         else:
             imports = _scipy_imports(self.course.solution_path(exercise))
-            session = Session.open(home.start(exercise.kind, exercise.limits, imports), options, deadline)
+            session = Session.open(home.start(exercise.kind, exercise.limits, imports), options, seconds)
         session.side.parameter_names.update(_parameter_names(self.course.stub_path(exercise)))
         return session
 
@@ -204,12 +204,12 @@ class Judge:
         if home.isolation == "none":
             home = self.home("process")
         options = _options(exercise, source, filename, "compile")
-        deadline = time.monotonic() + LOAD_SECONDS * self.patience
+        seconds = LOAD_SECONDS * self.patience
         # The compiler runs ptxas, which is a process of its own.
         limits = replace(exercise.limits, processes=COMPILER_PROCESSES)
-        session = Session.open(home.start("compile", limits), options, deadline)
+        session = Session.open(home.start("compile", limits), options, seconds)
         try:
-            session.deadline = time.monotonic() + COMPILE_SECONDS * self.patience
+            session.allow(COMPILE_SECONDS * self.patience)
             found: list[dict[str, Any]] = session.compile(name, args, kwargs)
             return found
         finally:

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.judge.clock import Clock
 from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied, printable
 from grader.judge.proxies import JudgeSide
 from grader.judge.workers import CannotStart, Worker
@@ -38,12 +39,12 @@ class Session:
     """A loaded submission in a worker (or, for --debug, in this process). Not thread-safe."""
 
     def __init__(
-        self, channel: Channel | Loopback, worker: Worker | None, options: dict[str, Any], *, deadline: float
+        self, channel: Channel | Loopback, worker: Worker | None, options: dict[str, Any], *, seconds: float
     ) -> None:
         self._channel = channel
         self.worker = worker
         self.options = options
-        self.deadline: float | None = deadline
+        self._clock = Clock(worker, seconds)
         self.side = JudgeSide(self)
         self.calls: list[Call] = []
         self.measuring: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
@@ -55,9 +56,9 @@ class Session:
         self.names: dict[str, str] = {}
 
     @classmethod
-    def open(cls, worker: Worker, options: dict[str, Any], deadline: float) -> Session:
+    def open(cls, worker: Worker, options: dict[str, Any], seconds: float) -> Session:
         """Loads a program in a worker. Raises what loading it raises; the worker has ended then."""
-        session = cls(worker.channel, worker, options, deadline=deadline)
+        session = cls(worker.channel, worker, options, seconds=seconds)
         try:
             session.load()
         except BaseException as error:
@@ -76,6 +77,10 @@ class Session:
         packer = Packer(self.side, grads=False)
         packed = packer.pack([args, kwargs])
         return self._request(packer, None, ["compile", name, packed])
+
+    def allow(self, seconds: float, until: float = float("inf")) -> None:
+        """From now on the submission and the test may take this long; `until` is a time.monotonic() not to pass."""
+        self._clock = Clock(self.worker, seconds, until)
 
     # -- what tests use, through Submission -------------------------------------------------------------------------
 
@@ -176,12 +181,13 @@ class Session:
         if isinstance(self._channel, Loopback):
             return self._channel.ask(content)
         try:
-            self._channel.send(REQUEST + content, self.deadline)
+            self._channel.send(REQUEST + content, self._clock.last)
             while True:
-                message = self._channel.receive(self.deadline)
+                self._clock.wait(self._channel)
+                message = self._channel.receive(self._clock.last)
                 if message[:1] == REPLY:
                     return message[1:]
-                self._channel.send(ANSWER + self.answer(message[1:]), self.deadline)
+                self._channel.send(ANSWER + self.answer(message[1:]), self._clock.last)
         except TimeIsUp:
             raise self._out_of_time() from None
         except Closed:

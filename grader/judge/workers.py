@@ -71,6 +71,10 @@ class Host(Protocol):
         """Its exit status, or None if it still runs (or is not ours to ask about)."""
         ...
 
+    def usage(self, pid: int) -> tuple[float, bool] | None:
+        """(CPU seconds that a worker has used, whether it wants to run now), or None if that cannot be told here."""
+        ...
+
     def close(self) -> None:
         """Ends everything that was started."""
         ...
@@ -134,6 +138,13 @@ class ForkHost:
         except CannotStart:
             return None
         return status
+
+    def usage(self, pid: int) -> tuple[float, bool] | None:
+        try:
+            reply = self._ask({"do": "usage", "pid": pid})
+        except CannotStart:
+            return None
+        return (reply["seconds"], reply["running"]) if "seconds" in reply else None
 
     def _ask(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> dict[str, Any]:
         try:
@@ -279,6 +290,9 @@ class SpawnHost:
             return self._processes[pid].wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def usage(self, pid: int) -> tuple[float, bool] | None:
+        return None
 
     def close(self) -> None:
         for process in self._processes.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -39,6 +40,11 @@ class Channel:
             raise TimeIsUp from None
         except OSError:
             raise Closed from None
+
+    def has_message(self, deadline: float) -> bool:
+        """Waits until something arrives (the end of the connection counts), or until the deadline."""
+        left = max(0.0, deadline - time.monotonic())
+        return bool(select.select([self._socket], [], [], None if left == float("inf") else left)[0])
 
     def receive(self, deadline: float | None = None) -> bytes:
         """The next message."""
@@ -85,6 +91,8 @@ def _remaining(deadline: float | None) -> float | None:
     if deadline is None:
         return None
     left = deadline - time.monotonic()
+    if left == float("inf"):
+        return None
     if left <= 0:
         raise TimeoutError
     return left

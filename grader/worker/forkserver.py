@@ -75,6 +75,8 @@ def _answer(
     if action == "server":
         return {"pid": _fork_server(control, message, descriptors)}
     pid = message["pid"]
+    if action == "usage":
+        return _usage(pid)
     if action == "kill":
         # The worker leads a process group of its own, so that nothing it started survives it.
         for target in (os.killpg, os.kill) if message["signal"] == signal.SIGKILL else (os.kill,):
@@ -82,6 +84,17 @@ def _answer(
                 target(pid, message["signal"])
         return {}
     return {"status": _wait(pid, message["seconds"], statuses)}
+
+
+def _usage(pid: int) -> dict[str, Any]:
+    """CPU seconds of a worker, and whether it is running or waiting for a processor; {} where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return {"seconds": ticks / os.sysconf("SC_CLK_TCK"), "running": fields[0] in (b"R", b"D")}
+    except (OSError, ValueError, IndexError):
+        return {}
 
 
 def _wait(pid: int, seconds: float, statuses: dict[int, int]) -> int | None:

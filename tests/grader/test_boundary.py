@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import fractions
-import time
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Iterator
 from typing import Any
@@ -190,7 +189,7 @@ def submission(request: pytest.FixtureRequest) -> Iterator[Submission]:
         "output_kib": 64,
     }
     if request.param == "none":
-        yield Submission(lambda: debug.session(options, 0), lambda *_: [])
+        yield Submission(lambda: debug.session(options), lambda *_: [])
         return
     hosts = Hosts(["torch"])
     if request.param == "spawn":
@@ -202,11 +201,11 @@ def submission(request: pytest.FixtureRequest) -> Iterator[Submission]:
     home = Home(hosts, "sandbox" if request.param == "sandbox" else "process")
 
     def start() -> Session:
-        return Session.open(home.start("torch", Limits()), options, time.monotonic() + 120)
+        return Session.open(home.start("torch", Limits()), options, 120)
 
     submission = Submission(start, lambda *_: [])
     current.use(submission)
-    submission.session.deadline = time.monotonic() + 600
+    submission.session.allow(600)
     yield submission
     submission.close()
     home.close()

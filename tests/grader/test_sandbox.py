@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,10 +50,8 @@ def submission() -> Iterator[Submission]:
         "forbid": [],
         "output_kib": 64,
     }
-    submission = Submission(
-        lambda: Session.open(home.start("python", Limits()), options, time.monotonic() + 60), lambda *_: []
-    )
-    submission.session.deadline = time.monotonic() + 600
+    submission = Submission(lambda: Session.open(home.start("python", Limits()), options, 60), lambda *_: [])
+    submission.session.allow(600)
     yield submission
     submission.close()
     home.close()
