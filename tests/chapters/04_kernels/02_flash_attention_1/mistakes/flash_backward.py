@@ -24,3 +24,8 @@ saves_probabilities = edit(
 ).then("q, k, v, o, lse = ctx.saved_tensors", "q, k, v, o, lse, _p = ctx.saved_tensors")
 
 mask_after_exp_missing = edit("p = p.masked_fill(key > query + (m - n), 0.0)", "pass")
+
+half_gradients = edit(
+    "dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)",
+    "dq, dk, dv = (torch.zeros_like(x, dtype=dtype) for x, dtype in zip((q, k, v), dtypes))",
+)
