@@ -13,6 +13,7 @@ from typing import Any
 from grader.course import Exercise
 from grader.judge.collect import HiddenTest
 from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
+from grader.judge.session import Call
 from grader.judge.submission import Submission
 from grader.report import Check, Outcome
 from grader.testing import costs, render
@@ -204,11 +205,30 @@ def _call_text(error: Any, submission: Submission) -> str:
         session = submission._session
         if session is None or not session.calls:
             return call or ""
-        call = session.calls[-1]
+        call = _origin(getattr(error, "subject", None), session.calls)
     try:
         return render.render_call(call.name, call.args, call.kwargs)
     except Exception:
         return f"{call.name}(...)"
+
+
+def _origin(subject: Any, calls: list[Call]) -> Call:
+    """The call that returned the wrong value, where that can be told; else the last one."""
+    for call in reversed(calls):
+        if subject is not None and _holds(call.outcome, subject):
+            return call
+    return calls[-1]
+
+
+def _holds(outcome: Any, subject: Any) -> bool:
+    if outcome is subject:
+        return True
+    if isinstance(outcome, list | tuple):
+        return any(_holds(item, subject) for item in outcome[:64])
+    if isinstance(outcome, dict):
+        return any(_holds(item, subject) for item in outcome.values())
+    fields = getattr(type(outcome), "__record_fields__", None)
+    return fields is not None and _holds(outcome.__record_fields__, subject)
 
 
 def _last_outcome(submission: Submission) -> Any:

@@ -21,6 +21,7 @@ _HOMES = {
         "flops",
         "growth",
         "largest_temporary",
+        "matrix_products",
         "peak_memory",
         "saved_for_backward",
     ),
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         flops,
         growth,
         largest_temporary,
+        matrix_products,
         peak_memory,
         saved_for_backward,
     )
@@ -118,6 +120,7 @@ __all__ = [
     "largest_temporary",
     "launches_only",
     "lists",
+    "matrix_products",
     "mean_within",
     "needs",
     "one_of",

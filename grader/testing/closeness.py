@@ -100,6 +100,7 @@ class _Comparison:
             expected=short(self.whole_expected),
             where=where,
             aspect=f"{aspect} {what}".strip(),
+            subject=self.whole_got,
         )
 
     def run(self, got: Any, expected: Any, honest: Any, what: str) -> None:

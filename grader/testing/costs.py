@@ -121,6 +121,21 @@ def flops(submission: Any) -> Iterator[Cost]:
 
 
 @contextmanager
+def matrix_products(submission: Any, unit: str = "products") -> Iterator[Cost]:
+    """The products of numpy arrays inside the block: `@`, `.dot`, np.matmul, np.einsum, ... unit: "products" or "flops"
+    (2 m n k each).
+
+    >>> with matrix_products(submission, "flops") as cost:
+    ...     submission.mlp_forward(params, x, "relu")
+    >>> cost.at_most(2 * n * d_in * d_out, "one product")
+    """
+    cost = Cost("matrix products", unit="" if unit == "products" else "FLOPs")
+    with submission.measure({"products": {}}) as measurement:
+        yield cost
+    cost._value = sum(_of_each_call(measurement, "products", unit))
+
+
+@contextmanager
 def dispatched(submission: Any) -> Iterator[Dispatched]:
     """The torch operations inside the block.
 

@@ -50,6 +50,7 @@ class _Equality:
             expected=expected,
             where=where,
             aspect=f"{aspect} {what}".strip(),
+            subject=self.whole_got,
         )
 
     def run(self, got: Any, expected: Any, what: str, depth: int) -> None:

@@ -35,6 +35,7 @@ class CheckFailed(Exception):
         call: str = "",
         costs: Sequence[Cost] = (),
         aspect: str = "",
+        subject: Any = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -46,6 +47,8 @@ class CheckFailed(Exception):
         self.costs = tuple(costs)
         self.aspect = aspect or message
         """What was wrong ("shape", "value", ...). Shrinking keeps to examples that are wrong in the same aspect."""
+        self.subject = subject
+        """The wrong value itself, by which the judge finds the call that returned it."""
         self.example: dict[str, Any] | None = None
         """The arguments that a property test drew; set by `given`."""
 
