@@ -144,8 +144,13 @@ class Server:
         self._module = module
         sys.modules[name] = module
         with self._running(reply):
-            # dont_inherit: the flags of this file (annotations) are not the submission's.
-            code = compile(source, filename, "exec", dont_inherit=True)
+            if options["kind"] in ("numpy", "python"):
+                from grader.worker.probes.products import compiled
+
+                code = compiled(source, filename, module.__dict__)
+            else:
+                # dont_inherit: the flags of this file (annotations) are not the submission's.
+                code = compile(source, filename, "exec", dont_inherit=True)
             exec(code, module.__dict__)
         return _public_names(module)
 

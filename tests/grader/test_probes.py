@@ -483,7 +483,7 @@ def test_probes_do_not_disturb_each_other():
 
 
 def test_a_probe_that_does_not_exist():
-    with pytest.raises(ValueError, match=r"no probe 'tocrh'; there are .*saved, torch, lines, memory"):
+    with pytest.raises(ValueError, match=r"no probe 'tocrh'; there are .*saved, torch, products, lines, memory"):
         measured(lambda: None, probes=("tocrh",))
 
 

@@ -7,6 +7,7 @@ A probe is a context manager opened around the call. When it has closed, `summar
   `{"ops": False}` leaves it out).
 - `saved`: what autograd keeps for backward. Summary: `elements`, `bytes`, `extra_elements`, `extra_bytes`, `tensors`.
 - `memory`: memory that Python and numpy took, by tracemalloc. Summary: `peak_bytes`, `kept_bytes`.
+- `products`: matrix products of numpy's that the submission's file asked for. Summary: `products`, `flops`.
 - `lines`: lines of the submission's file that ran. Summary: `lines`.
 - `kernels`: every launch of a Triton kernel, in the interpreter. Summary: see `grader.worker.kernels`.
 
@@ -83,6 +84,12 @@ def _lines(options: Options, context: Context) -> Probe:
     return Lines(options, context)
 
 
+def _products(options: Options, context: Context) -> Probe:
+    from grader.worker.probes.products import Products
+
+    return Products(options, context)
+
+
 def _kernels(options: Options, context: Context) -> Probe:
     from grader.worker.kernels.probe import Kernels
 
@@ -93,6 +100,7 @@ PROBES: dict[str, Callable[[Options, Context], Probe]] = {
     "kernels": _kernels,
     "saved": _saved,
     "torch": _torch,
+    "products": _products,
     "lines": _lines,
     "memory": _memory,
 }
