@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import io
 import re
+import textwrap
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +114,26 @@ def derived_stub(course: Course, exercise: Exercise) -> str:
         raise CourseError(f"{path}: the solution of {exercise.id} is missing") from None
     except UnicodeDecodeError as error:
         raise CourseError(f"{path}: this is not UTF-8: {error}") from None
-    return stub_of(source, exercise.id, path)
+    return _with_forbidden(stub_of(source, exercise.id, path), exercise.forbid)
+
+
+def _with_forbidden(stub: str, forbid: Sequence[str]) -> str:
+    """The stub with a note, below its docstring, of what chapter.yaml forbids."""
+    if not forbid:
+        return stub
+    first = ast.parse(stub).body[0]
+    docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    at = first.end_lineno if docstring and first.end_lineno is not None else 0
+    note = textwrap.wrap(
+        f"Not allowed here, in any form: {', '.join(forbid)}.",
+        LINE_LENGTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    lines = stub.splitlines()
+    return "\n".join([*lines[:at], "", *note, *lines[at:]]) + "\n"
 
 
 def _drafted(course: Course, chapters: Iterable[str] | None, faults: list[str]) -> Iterable[Exercise]:

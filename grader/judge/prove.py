@@ -16,7 +16,7 @@ from grader.judge.hosts import can_fork
 from grader.judge.judge import Judge
 from grader.judge.wrong_programs import wrong_programs
 from grader.report import Check, Outcome, Report
-from grader.stubs import stub_of
+from grader.stubs import derived_stub
 
 SEEDS = (1, 2)
 """The solution is judged with each of these; fixed, so that a proof can be repeated."""
@@ -111,8 +111,7 @@ def _prove_one(root: str, exercise_id: str, kinds: tuple[str, ...], patience: fl
 
 def _stub(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
     """The stub fails every check kindly: by saying what is not written yet."""
-    solution = judge.course.solution_path(exercise).read_text(encoding="utf-8")
-    stub = stub_of(solution, exercise.id)
+    stub = derived_stub(judge.course, exercise)
     committed = judge.course.stub_path(exercise).read_text(encoding="utf-8")
     report = judge.grade_source(exercise, stub, judge.course.stub_path(exercise), seed=seeds[0])
     unkind = [check for check in report.checks if not _is_kind(check)]

@@ -75,6 +75,8 @@ def stub(exercise_id: str) -> str:
     return f'''\
 """One line."""
 
+# Not allowed here, in any form: numpy.dot.
+
 import numpy as np
 
 

@@ -1,5 +1,7 @@
 """Attention's gradient by hand, in FlashAttention's form: one number per row is kept, the weights are not."""
 
+# Not allowed here, in any form: torch, jax, autograd.
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Scaled dot-product attention in numpy, with every mask that occurs in practice."""
 
+# Not allowed here, in any form: torch, scipy.special.softmax.
+
 from __future__ import annotations
 
 import numpy as np

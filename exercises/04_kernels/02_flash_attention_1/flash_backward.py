@@ -1,5 +1,8 @@
 """FlashAttention's backward pass: recompute the probabilities, do not remember them."""
 
+# Not allowed here, in any form: torch.softmax, torch.nn.functional.softmax, Tensor.softmax, torch.autograd.grad,
+# torch.nn.functional.scaled_dot_product_attention.
+
 from __future__ import annotations
 
 from typing import Any

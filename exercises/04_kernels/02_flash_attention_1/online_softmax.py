@@ -1,5 +1,8 @@
 """Softmax as a running sum: the recurrence that FlashAttention is built on."""
 
+# Not allowed here, in any form: torch.softmax, torch.nn.functional.softmax, Tensor.softmax, torch.log_softmax,
+# torch.logsumexp, Tensor.logsumexp, torch.nn.functional.scaled_dot_product_attention.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

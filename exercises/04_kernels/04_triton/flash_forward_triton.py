@@ -4,6 +4,9 @@ As everywhere in this chapter: any size, masks on every edge, float32 inside, pr
 wrapper that only allocates, takes views and launches.
 """
 
+# Not allowed here, in any form: torch.nn.functional.scaled_dot_product_attention, torch.softmax, torch.matmul,
+# Tensor.contiguous, torch.repeat_interleave.
+
 from __future__ import annotations
 
 import torch

@@ -4,6 +4,8 @@ As everywhere in this chapter: any size, masks on every edge, float32 inside, pr
 wrapper that only allocates, takes views and launches.
 """
 
+# Not allowed here, in any form: torch.matmul, torch.mm, torch.nn.functional.linear, Tensor.contiguous.
+
 from __future__ import annotations
 
 import torch

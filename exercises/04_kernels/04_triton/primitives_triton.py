@@ -5,6 +5,8 @@ only allocates, takes views and launches. Every launch must compile for sm_90 (a
 spilled registers per thread.
 """
 
+# Not allowed here, in any form: torch.cumsum, Tensor.cumsum, Tensor.contiguous, torch.cumulative_trapezoid.
+
 from __future__ import annotations
 
 import torch

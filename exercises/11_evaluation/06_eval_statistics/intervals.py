@@ -4,6 +4,8 @@ SciPy's distributions (scipy.stats.norm, beta, binom, ...) are yours to use; sci
 scipy.stats.bootstrap are what you write here.
 """
 
+# Not allowed here, in any form: scipy.stats.bootstrap, scipy.stats.binomtest.
+
 from __future__ import annotations
 
 import math

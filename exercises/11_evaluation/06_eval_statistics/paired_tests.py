@@ -4,6 +4,9 @@ SciPy's distributions (scipy.stats.t, binom, ...) are yours to use; scipy.stats.
 permutation_test are what you write here.
 """
 
+# Not allowed here, in any form: scipy.stats.ttest_rel, scipy.stats.ttest_1samp, scipy.stats.binomtest,
+# scipy.stats.permutation_test.
+
 from __future__ import annotations
 
 import math

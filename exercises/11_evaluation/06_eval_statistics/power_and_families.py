@@ -11,6 +11,8 @@ omega2: variance, over questions, of the true difference. s2_a, s2_b: variance o
 model's expected score on that question, averaged over questions. It is always greater than 0 here.
 """
 
+# Not allowed here, in any form: scipy.stats.false_discovery_control.
+
 from __future__ import annotations
 
 import math
