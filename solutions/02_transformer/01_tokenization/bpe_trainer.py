@@ -73,7 +73,7 @@ def train_bpe(
     through all words to find the pair, or through all pairs to find the best, is too slow for a real corpus. Counted in
     executed lines of your file:
 
-        500 words that no merge touches, of one 3-byte character each, add at most 40 lines a byte, for 250 merges
+        300 words that no merge touches, of one 3-byte character each, add at most 40 lines a byte, for 150 merges
         a text of 400 distinct words, written twice, takes less than 1.3 times the lines of once, for 300 merges
 
     And 10,000 distinct words with 2,000 merges are done within the time limit.

@@ -66,8 +66,10 @@ def gpt2_split(text: str) -> list[str]:
 
     The published pattern is 's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+ and
     needs the third-party package `regex`: Python's own `re` knows neither \\p{L} nor \\p{N}, and its \\d and \\w draw
-    other lines. The work must grow in proportion to the length of the text, whatever is in it (a run of 40,000 spaces,
-    say).
+    other lines.
+
+    Cost: the executed lines grow at most 2.2 times when a text doubles (one of 600 spaces, or any of 20,000
+    characters), and 400,000 spaces in one run are done within the time limit.
     """
     ### BEGIN SOLUTION
     shadow = text.translate(_stand_ins)

@@ -103,7 +103,7 @@ def expected_counts(text: str, logp: LogProbs) -> tuple[dict[str, float], float]
     times length is the text's length.
 
     Returns ({piece: expected count}, log of the total probability). A piece that no segmentation uses is missing or 0.
-    "" gives ({}, 0.0). ValueError if the text has no segmentation.
+    "" has one segmentation, without pieces: its log is 0.0. ValueError if the text has no segmentation.
 
     Cost: as for `viterbi`.
     """

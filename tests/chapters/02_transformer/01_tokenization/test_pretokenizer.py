@@ -273,18 +273,23 @@ def test_costs_are_corpus_ratios(submission):
 @needs("worked_examples")
 @points(2)
 def test_cost_grows_with_the_length(submission):
-    """From 20,000 to 40,000 characters the executed lines at most 2.2-fold, one long run of spaces included."""
+    """When a text doubles the executed lines grow at most 2.2-fold; so for one long run of spaces, too."""
 
     def mixed(n):
         return ("It's 2024,  isn't it?\n\n\tNa\u00efve caf\u00e9s \u6771\u4eac \u00b2 !" * (n // 40 + 1))[:n]
 
-    for make in (mixed, lambda n: " " * n, lambda n: " " * (n - 1) + "x", lambda n: "x" * n):
+    for make, small in (
+        (lambda n: " " * n, 600),
+        (lambda n: " " * (n - 1) + "x", 600),
+        (lambda n: "x" * n, 20_000),
+        (mixed, 20_000),
+    ):
 
         def lines(n, make=make):
             with executed_lines(submission) as cost:
                 submission.gpt2_split(make(n))
             return cost
 
-        growth(lines, 20_000, 40_000).at_most(2.2, "work in proportion to the text")
+        growth(lines, small, 2 * small).at_most(2.2, "work in proportion to the text")
     # What a line count cannot see (slices, look-ahead inside re) shows at this length.
     equal(submission.gpt2_split(" " * 400_000 + "x"), [" " * 399_999, " x"])

@@ -4,7 +4,7 @@ from grader.testing import edit
 
 recounts_every_merge = edit.function(
     "train_bpe",
-    '''
+    """
 def train_bpe(text, vocab_size, special_tokens, split):
     if vocab_size < 256 + len(special_tokens):
         raise ValueError("too small")
@@ -37,7 +37,7 @@ def train_bpe(text, vocab_size, special_tokens, split):
         words = rewritten
     tokens = [bytes([byte]) for byte in range(256)] + [left + right for left, right in merges]
     return dict(enumerate(tokens + [token.encode() for token in special_tokens])), merges
-''',
+""",
 )
 
 scans_all_words = edit("for index in words_with.pop(best):", "for index in range(len(words)):")

@@ -21,7 +21,7 @@ strips_text = edit(
 
 quadratic_lookahead = edit.function(
     "gpt2_split",
-    '''
+    """
 def gpt2_split(text):
     shadow = text.translate(_stand_ins)
     pieces = []
@@ -48,7 +48,7 @@ def gpt2_split(text):
                 pieces.append(text[at])
             at += 1
     return pieces
-''',
+""",
 )
 
 mean_of_ratios = edit(
@@ -58,7 +58,9 @@ mean_of_ratios = edit(
 """,
 )
 
-counts_characters = edit("return sum(len(text.encode()) for text in texts) / tokens", "return sum(map(len, texts)) / tokens")
+counts_characters = edit(
+    "return sum(len(text.encode()) for text in texts) / tokens", "return sum(map(len, texts)) / tokens"
+)
 
 groups_from_the_wrong_side = edit(
     "first = len(digits) % size if from_right else 0", "first = 0 if from_right else len(digits) % size"
