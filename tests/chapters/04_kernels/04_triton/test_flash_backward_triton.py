@@ -101,10 +101,13 @@ def test_matches_autograd(submission):
         for shape in SHAPES:
             for causal in (False, True):
                 case = Case(*shape, causal)
-                case.check(case.run(submission))
+                case.check(case.run(submission, block_m=64, block_n=64))
         for shape, causal in [(SHAPES[1], True), (SHAPES[2], False)]:
             case = Case(*shape, causal, dtype=torch.float16)
-            case.check(case.run(submission))
+            case.check(case.run(submission, block_m=64, block_n=64))
+        for dtype, causal in [(torch.float32, True), (torch.float16, False)]:
+            case = Case(1, 2, 1, 20, 30, 128, causal, dtype=dtype)
+            case.check(case.run(submission))  # blocks of the learner's choice
 
 
 @points(2)
@@ -120,7 +123,7 @@ def test_any_lengths(submission, heads, N, M, causal, scale):
     """Any numbers of queries and keys, any group, any scale."""
     case = Case(1, *heads, N, M, 32, causal, scale)
     with interpreted(submission, trace=False):
-        case.check(case.run(submission, block_m=16, block_n=16))
+        case.check(case.run(submission, block_m=32, block_n=16))
 
 
 @points(2)
@@ -136,7 +139,7 @@ def test_masked_rows(submission):
 @points(2)
 def test_uses_the_given_lse(submission):
     """P comes from the lse that is given: with lse + log 2 all three gradients are half as large."""
-    case = Case(1, 2, 1, 40, 50, 32, causal=True)
+    case = Case(1, 2, 1, 20, 30, 32, causal=True)
     case.lse = case.lse + math.log(2.0)
     case.gradients = [gradient / 2 for gradient in case.gradients]
     with interpreted(submission, trace=False):
@@ -146,15 +149,15 @@ def test_uses_the_given_lse(submission):
 @points(2)
 def test_group_sums(submission):
     """Four query heads on one KV head: its dk and dv are the sums of those that each head alone would give."""
-    case = Case(2, 4, 1, 20, 30, 32, causal=True)
+    case = Case(1, 4, 1, 20, 30, 32, causal=True)
     with interpreted(submission, trace=False):
-        together = case.run(submission, block_m=16, block_n=16)
+        together = case.run(submission, block_m=32, block_n=32)
         alone = []
         for head in range(4):
             part = [x[:, head : head + 1].contiguous() for x in (case.q, case.o, case.lse, case.do)]
             alone.append(
                 submission.flash_attention_backward(
-                    part[0], case.k, case.v, *part[1:], causal=True, block_m=16, block_n=16
+                    part[0], case.k, case.v, *part[1:], causal=True, block_m=32, block_n=32
                 )
             )
     case.check(together)
@@ -180,7 +183,7 @@ def test_deterministic(submission):
 @points(2)
 def test_hostile_interpreter(submission):
     """NaN in masked lanes without `other` and in fresh outputs, other orders of the programs: same results."""
-    for hostile, shape, causal in [(True, (2, 2, 1, 50, 41, 32), True), ("random", (2, 2, 2, 35, 50, 32), False)]:
+    for hostile, shape, causal in [(True, (2, 2, 1, 40, 25, 32), True), ("random", (2, 1, 1, 35, 40, 32), False)]:
         case = Case(*shape, causal)
         with interpreted(submission, hostile=hostile, trace=False):
             case.check(case.run(submission, block_m=32, block_n=16))
@@ -189,7 +192,7 @@ def test_hostile_interpreter(submission):
 @points(2)
 def test_blocks_are_irrelevant(submission):
     """Blocks of (16, 32), (32, 32) and (64, 16) give the same gradients."""
-    for causal, lengths in [(False, (50, 40)), (True, (40, 70))]:
+    for causal, lengths in [(False, (40, 30)), (True, (40, 70))]:
         case = Case(1, 2, 1, *lengths, 32, causal)
         with interpreted(submission, trace=False):
             for block_m, block_n in [(16, 32), (32, 32), (64, 16)]:

@@ -67,34 +67,36 @@ def test_matches_float64_oracle(submission):
     with interpreted(submission, trace=False):
         for shape in SHAPES:
             for causal in (False, True):
-                check_attention(submission, *inputs(*shape), causal=causal)
-                check_attention(submission, *inputs(*shape, dtype=torch.float16), causal=causal)
+                for dtype in (torch.float32, torch.float16):
+                    check_attention(submission, *inputs(*shape, dtype=dtype), causal=causal, block_m=64, block_n=64)
+        check_attention(submission, *inputs(1, 2, 1, 40, 50, 64))  # blocks of the learner's choice
+        check_attention(submission, *inputs(1, 2, 1, 40, 50, 128, dtype=torch.float16), causal=True)
 
 
 @points(2)
 @given(
-    heads=sampled_from([(1, 1), (2, 1), (4, 2), (3, 3)]),
-    N=integers(1, 60),
-    M=integers(1, 60),
+    heads=sampled_from([(1, 1), (2, 1), (4, 2)]),
+    N=integers(1, 40),
+    M=integers(1, 40),
     D=sampled_from([32, 64]),
     causal=booleans(),
     scale=sampled_from([None, 0.2, 1.0]),
-    examples=15,
+    examples=12,
 )
 def test_any_lengths(submission, heads, N, M, D, causal, scale):
     """Any numbers of queries and keys, any group, any scale."""
     with interpreted(submission, trace=False):
         q, k, v = inputs(1, *heads, N, M, D)
-        check_attention(submission, q, k, v, causal=causal, scale=scale, block_m=16, block_n=16)
+        check_attention(submission, q, k, v, causal=causal, scale=scale, block_m=32, block_n=16)
 
 
 @points(2)
 def test_masked_rows(submission):
     """More queries than keys, causal: the first N - M rows are exactly 0 with lse -inf, and nothing is NaN."""
-    for N, M in [(90, 50), (33, 1)]:
+    for N, M in [(60, 35), (33, 1)]:
         q, k, v = inputs(1, 2, 1, N, M, 32)
         with interpreted(submission, trace=False):
-            o, lse = submission.flash_attention(q, k, v, causal=True)
+            o, lse = submission.flash_attention(q, k, v, causal=True, block_m=16, block_n=16)
         blind = N - M
         equal(o[:, :, :blind], torch.zeros(1, 2, blind, 32), what="o of the rows that see nothing")
         equal(lse[:, :, :blind], torch.full((1, 2, blind), -INF), what="lse of the rows that see nothing")
@@ -106,29 +108,30 @@ def test_masked_rows(submission):
 @points(2)
 def test_strided_inputs(submission):
     """Transposed (B, N, H, D) tensors and slices of one qkv tensor are read where they lie."""
-    q, k, v = (torch.randn(2, n, h, 32).transpose(1, 2) for n, h in [(50, 4), (70, 2), (70, 2)])
+    q, k, v = (torch.randn(2, n, h, 32).transpose(1, 2) for n, h in [(30, 4), (40, 2), (40, 2)])
     qkv = torch.randn(1, 45, 6, 64)  # per token 3 query heads, and 1 head each of k and v, and one that is not used
     parts = [part.transpose(1, 2) for part in qkv.split([3, 1, 1, 1], dim=2)]
     with interpreted(submission, trace=False) as run:
         check_attention(submission, q, k, v, causal=True, block_m=32, block_n=16)
-        check_attention(submission, *parts[:3], causal=False, block_m=16, block_n=32)
+        check_attention(submission, *parts[:3], block_m=32, block_n=32)
     launches_only(run)
 
 
 @points(2)
 def test_blocks_are_irrelevant(submission):
-    """Blocks of (16, 16), (64, 32), (32, 64) and (128, 16) give the same result."""
-    q, k, v = inputs(1, 2, 1, 75, 100, 64)
+    """Blocks from (16, 16) to (128, 16) and (32, 64) give the same result."""
+    q, k, v = inputs(1, 2, 1, 40, 70, 64)
     with interpreted(submission, trace=False):
         for block_m, block_n in [(16, 16), (64, 32), (32, 64), (128, 16)]:
-            for causal in (False, True):
-                check_attention(submission, q, k, v, causal=causal, block_m=block_m, block_n=block_n)
+            check_attention(submission, q, k, v, causal=True, block_m=block_m, block_n=block_n)
+        for block_m, block_n in [(16, 64), (64, 16)]:
+            check_attention(submission, q, k, v, block_m=block_m, block_n=block_n)
 
 
 @points(2)
 def test_large_scores(submission):
     """Scores in the thousands stay finite and within 5e-3; the scale reaches both o and lse."""
-    q, k, v = inputs(1, 2, 1, 50, 60, 64)
+    q, k, v = inputs(1, 2, 1, 30, 40, 64)
     with interpreted(submission, trace=False):
         for causal in (False, True):
             check_attention(submission, 1e3 * q, k, v, causal=causal, rtol=5e-3)
