@@ -1,4 +1,7 @@
-"""The error bar of an eval score: independent questions, clustered questions, sampled answers (arXiv:2411.00640)."""
+"""The error bar of an eval score: independent questions, clustered questions, sampled answers (arXiv:2411.00640).
+
+scipy.stats may be used for the quantiles of Student's t distribution.
+"""
 
 from __future__ import annotations
 

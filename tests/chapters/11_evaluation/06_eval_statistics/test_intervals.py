@@ -190,11 +190,12 @@ def test_estimate_outside_all_resamples(submission):
     """No resampled value reaches the estimate: the share is kept within 1 / (2 resamples) of 0 and 1."""
     x, resamples = np.arange(25.0), 40
     indices = np.random.default_rng(3).integers(0, 25, (resamples, 25))
-    for sign in (1.0, -1.0):
+    # At 0.9999 the far end lies inside the resampled values: there it shows where the share was stopped.
+    for sign, confidence in ((1.0, 0.5), (-1.0, 0.5), (1.0, 0.9999), (-1.0, 0.9999)):
         values = sign * different_values(x[indices])
         z0 = float(stats.norm.ppf(1 / (2 * resamples) if sign > 0 else 1 - 1 / (2 * resamples)))
         # All leave-one-out values are equal, so a = 0.
-        levels = stats.norm.cdf(2 * z0 + stats.norm.ppf([0.25, 0.75]))
+        levels = stats.norm.cdf(2 * z0 + stats.norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2]))
         expected = tuple(float(q) for q in np.quantile(values, levels))
         with warnings_are_errors(submission):
             got = submission.bootstrap(
@@ -202,7 +203,7 @@ def test_estimate_outside_all_resamples(submission):
                 lambda a, sign=sign: sign * different_values(a),
                 np.random.default_rng(3),
                 resamples=resamples,
-                confidence=0.5,
+                confidence=confidence,
             )
         close(got, expected, rtol=1e-9)
 

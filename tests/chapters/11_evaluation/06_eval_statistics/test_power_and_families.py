@@ -259,6 +259,10 @@ def test_claims_family(submission):
         family = {f"task {i}": value for i, value in enumerate(p_values(seed))}
         strict, loose = submission.claims(family), submission.claims(family, control="fdr")
         require(set(strict) <= set(loose), "'fwer' claims what 'fdr' does not", got=strict, expected=loose)
+    for control in ("fwer", "fdr"):
+        # 2 * 0.05 is 0.1 to the last bit.
+        family = {"a": 0.05, "b": 1.0}
+        equal(submission.claims(family, alpha=0.1, control=control), ["a"], "an adjusted p-value equal to alpha")
     equal(submission.claims({}), [], "claims({})")
     equal(submission.claims({}, control="fdr"), [], 'claims({}, control="fdr")')
     with raises(ValueError):
