@@ -40,7 +40,8 @@ def tree_mask(parents: Sequence[int], prefix_len: int) -> Tensor:
 def retrieve_indices(parents: Sequence[int]) -> Tensor:
     """All root-to-leaf paths: int64 (leaves, largest depth + 1), node indices from the root on.
 
-    Short rows are padded on the right with -1. Leaves (nodes that are nobody's parent) come in the order of their indices.
+    Short rows are padded on the right with -1. Leaves, the nodes that are nobody's parent, come in the order of their
+    indices.
     """
     raise NotImplementedError("7.6/token_tree: write retrieve_indices")
 

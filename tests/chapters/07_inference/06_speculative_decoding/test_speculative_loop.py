@@ -133,17 +133,26 @@ def play(submission, cases, ask):
 
 
 def for_each(submission, cases, verify):
-    """Runs all cases at once. Where that fails, one after another, so that the call at fault is shown."""
+    """Runs all cases at once. The one that fails is run again by itself, so that its call is the one that is shown."""
+
+    def alone(calls):
+        return [submission.generate(*calls[0][0], **calls[0][1])]
+
     try:
-        for case, run in zip(
-            cases, play(submission, cases, lambda calls: submission.many("generate", calls)), strict=True
-        ):
+        runs = play(submission, cases, lambda calls: submission.many("generate", calls))
+    except Exception:
+        if len(cases) == 1:
+            play(submission, cases, alone)
+        else:
+            for_each(submission, cases[: len(cases) // 2], verify)
+            for_each(submission, cases[len(cases) // 2 :], verify)
+        raise
+    for case, run in zip(cases, runs, strict=True):
+        try:
             verify(case, run)
-    except Exception as error:
-        for case in cases:
-            for run in play(submission, [case], lambda calls: [submission.generate(*calls[0][0], **calls[0][1])]):
-                verify(case, run)
-        raise error
+        except Exception:
+            verify(case, *play(submission, [case], alone))
+            raise
 
 
 def greedy_text(vocab, seed, prompt, n, kind="smooth", eos=None):
