@@ -146,10 +146,10 @@ def transformers_verify(
 
 
 def test_acceptance_equals_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 random rounds, the same uniforms: as many drafts accepted, the same next token."""
+    """200 random rounds, the same uniforms: as many drafts accepted, the same next token."""
     rng = np.random.default_rng(0)
     seen = Counter()
-    for _ in range(300):
+    for _ in range(200):
         k, v = int(rng.integers(1, 6)), int(rng.integers(2, 12))
         p, q = rng.dirichlet(np.ones(v), k + 1), rng.dirichlet(np.ones(v), k)
         if rng.random() < 0.5:
@@ -159,7 +159,7 @@ def test_acceptance_equals_transformers(monkeypatch: pytest.MonkeyPatch) -> None
         ours = speculative_sampling.verify(p, q, draft, uniforms, u)
         assert ours == transformers_verify(monkeypatch, p, q, draft, uniforms, u)
         seen[ours[0] == k] += 1
-    assert min(seen.values()) > 50  # both ends of a round were met
+    assert min(seen.values()) > 40  # both ends of a round were met
 
 
 def test_a_difference_at_equality(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,8 +224,8 @@ class CachedLlama:
         return out.logits[0].softmax(-1).numpy()
 
     def truncate(self, n: int) -> None:
-        if n < self.length:
-            self.cache.crop(n)
+        for layer in self.cache.layers:
+            layer.keys, layer.values = layer.keys[..., :n, :], layer.values[..., :n, :]
 
 
 def mixed(model: Any, noise: float) -> Any:

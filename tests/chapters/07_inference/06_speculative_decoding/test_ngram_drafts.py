@@ -55,7 +55,7 @@ class GreedyModel:
     def __call__(self, context, branches):
         self.calls += 1
         require(self.calls <= self.limit, "more calls than new tokens", got=self.calls, expected=self.limit)
-        equal(context, self.truth[: self.length], f"context of call {self.calls}")
+        equal(list(context), self.truth[: self.length], f"context of call {self.calls}")
         require(len(branches) > 0, "no branches", got=branches)
         equal(list(branches[0]), self.guess, f"branch 0 of call {self.calls}")
         answers = [self.answer(context, list(branch)) for branch in branches]

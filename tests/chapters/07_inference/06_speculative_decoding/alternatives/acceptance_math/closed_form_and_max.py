@@ -15,8 +15,7 @@ def expected_tokens(alpha: float, k: int) -> float:
         return float(k + 1)
     if alpha == 0:
         return 1.0
-    loss = 1 - alpha
-    return -math.expm1((k + 1) * math.log1p(-loss)) / loss
+    return -math.expm1((k + 1) * math.log(alpha)) / (1 - alpha)
 
 
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
