@@ -32,7 +32,7 @@ class Value:
     """
 
     def __init__(self, data: float) -> None:
-        """A Value that was computed from nothing: data (int or float) as a float, grad 0.0."""
+        """A Value that was computed from nothing: data is an int or a float."""
         ### BEGIN SOLUTION
         self.data = float(data)
         self.grad = 0.0

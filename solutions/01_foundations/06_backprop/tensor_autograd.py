@@ -22,8 +22,9 @@ class Tensor:
     Attributes
         data           float64 ndarray. No operation and no backward pass changes the data of its operands.
         requires_grad  bool. That of a result is True if any operand's is.
-        grad           None, or an ndarray of data's shape that `backward` adds to. It belongs to this tensor alone: no
-                       other tensor's grad, no argument of yours shares its memory. Assigning None starts afresh.
+        grad           None, or an ndarray of data's shape that `backward` adds to. It belongs to this tensor alone: it
+                       may be changed in place, and neither another tensor's grad nor an argument of yours shares its
+                       memory. Assigning None starts afresh.
 
     A leaf is a tensor that the user created. Numbers and ndarrays in an expression are constants.
     """
