@@ -219,7 +219,7 @@ def test_momentum_by_hand(submission, rng):
     examples=15,
 )
 def test_matches_autograd(submission, nonlinearity, depth, steps, momentum, weight_decay, seed):
-    """Full-batch training of one to three layers, with and without momentum and decay: the formula on torch's gradients."""
+    """Full-batch training of one to three layers, with momentum and decay: the formula on torch's gradients."""
     rng = np.random.default_rng(seed)
     sizes = [int(s) for s in rng.integers(2, 7, depth + 1)]
     params = random_params(rng, sizes)
