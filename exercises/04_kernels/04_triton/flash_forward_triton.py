@@ -1,7 +1,8 @@
 """FlashAttention forward in one Triton kernel: causal, grouped-query, any lengths.
 
 As everywhere in this chapter: any size, masks on every edge, float32 inside, programs independent of each other, and a
-wrapper that only allocates, takes views and launches.
+wrapper that only allocates, takes views and launches. bfloat16 cannot be tried without a GPU: in the interpreter
+tl.dot multiplies its raw bits.
 """
 
 # Not allowed here, in any form: torch.nn.functional.scaled_dot_product_attention, torch.softmax, torch.matmul,

@@ -5,12 +5,15 @@ Four rules hold for every Triton exercise of this chapter.
 1. Any size is allowed: mask whatever hangs over the edge of a tensor, on loads and on stores. A lane that is masked off
    holds nothing defined unless the load has an `other`.
 2. Values are widened to float32 when they are loaded, and rounded to the tensor's own dtype when they are stored.
-   float32 results then err by about 1e-6 of their size at most, float16 results by 5e-4, one rounding.
+   float32 results then err by about 1e-6 at most, relative to max(|x + bias|, |result|) where digits cancel, float16
+   results by 5e-4, one rounding.
 3. The programs of one launch run in any order and do not see each other's results.
 4. The wrapper checks, allocates, takes views and launches. It computes nothing with torch and copies no input.
 
 Kernels run in Triton's interpreter, which is forgiving, and must also compile for sm_90 (an H100), with at most 128
-bytes of spilled registers per thread: a block is as large as its program's threads can hold.
+bytes of spilled registers per thread: a block is as large as its program's threads can hold. To run a script of your
+own without a GPU, set the environment variable TRITON_INTERPRET=1 before it imports triton. The interpreter computes
+bfloat16 wrongly (it truncates, and multiplies raw bits in tl.dot), so bfloat16 is for a GPU: grade does not run it.
 
 Your kernels go anywhere in this file, above the function that launches them.
 """

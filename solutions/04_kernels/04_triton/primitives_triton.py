@@ -2,7 +2,7 @@
 
 As everywhere in this chapter: any size, masks on every edge, programs independent of each other, and a wrapper that
 only allocates, takes views and launches. Every launch must compile for sm_90 (an H100), with at most 128 bytes of
-spilled registers per thread.
+spilled registers per thread. In the interpreter tl.associative_scan is ten times as slow as tl.cumsum.
 """
 
 from __future__ import annotations
