@@ -72,7 +72,7 @@ def test_inverse_cdf(submission):
             equal(submission.inverse_cdf(weights * scale, u), index, f"u = {u}, weights * {scale}")
     equal(submission.inverse_cdf(weights.astype(np.float32), 0.5), 3, "float32")
     equal(submission.inverse_cdf(np.array([0.0, 5e-324, 0.0]), 0.9), 1, "rounding leaves none: the last positive one")
-    # 40 weights of 0.1 in float32: the cumulative sum must not be taken in float32.
+    # 1000 weights of 0.1 in float32: the cumulative sum must not be taken in float32.
     many = np.full(1000, 0.1, dtype=np.float32)
     equal(submission.inverse_cdf(many, 0.9995), 999, "1000 float32 weights of 0.1, u = 0.9995")
     equal(submission.inverse_cdf(many, 0.4995), 499, "1000 float32 weights of 0.1, u = 0.4995")

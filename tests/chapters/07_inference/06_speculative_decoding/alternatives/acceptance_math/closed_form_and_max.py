@@ -1,4 +1,4 @@
-"""The closed form with expm1 and log1p, and max over all choices."""
+"""The closed form with expm1, and max over all choices."""
 
 from __future__ import annotations
 
