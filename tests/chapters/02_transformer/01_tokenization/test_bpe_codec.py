@@ -176,7 +176,10 @@ def test_pieces(submission):
     """No merge crosses from one piece to the next; without `split` the text is one piece; ids need not follow bytes."""
     string = "the tokens, these texts"
     equal(tokenizer(submission, split=words).encode(string), naive_ids(words(string), MERGES, VOCAB))
-    equal(tokenizer(submission, split=list).encode(string), list(string.encode()))
+    letters = tokenizer(submission, split=list)
+    equal(letters.encode(string), list(string.encode()))
+    equal(letters.encode_ordinary(string), list(string.encode()))
+    equal(letters.encode_bytes(string.encode()), list(string.encode()))
     equal(tokenizer(submission).encode(string), naive_ids([string], MERGES, VOCAB))
     # As in GPT-2, byte b has not the id b; and there are gaps.
     vocab = {3 * ((i * 7) % 256) if i < 256 else 3 * i + 1: token for i, token in VOCAB.items()}
