@@ -125,9 +125,9 @@ class Tensor:
     def __getitem__(self, index: np.ndarray) -> Tensor:
         """Rows along axis 0, the embedding look-up: result of shape index.shape + shape[1:].
 
-        index: integer ndarray of any shape, entries in [0, shape[0]), each as often as you like. Its backward pass is a
-        scatter-add: a row that was taken three times receives the sum of three gradients, one that was not taken 0. It
-        allocates arrays of the table's and of the result's size, never one of index.size * shape[0].
+        index: integer ndarray of any shape, not empty, with entries in [0, shape[0]), each as often as you like. The
+        backward pass is a scatter-add: a row that was taken three times receives the sum of three gradients, one that
+        was not taken 0. It allocates arrays of the table's and of the result's size, never one of index.size * shape[0].
         """
         ### BEGIN SOLUTION
         table = self.data
