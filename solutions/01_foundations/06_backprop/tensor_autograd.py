@@ -127,7 +127,7 @@ class Tensor:
 
         index: integer ndarray of any shape, not empty, with entries in [0, shape[0]), each as often as you like. The
         backward pass is a scatter-add: a row that was taken three times receives the sum of three gradients, one that
-        was not taken 0. It allocates arrays of the table's and of the result's size, never one of index.size * shape[0].
+        was not taken 0. It allocates arrays of the table's and the result's size, never one of index.size * shape[0].
         """
         ### BEGIN SOLUTION
         table = self.data
