@@ -48,7 +48,7 @@ class SelfAttention(nn.Module):
           in bfloat16.
 
         Accuracy, relative to F.scaled_dot_product_attention in float64 and to a row's size: 1e-10 in float64, 1e-4 in
-        float32, 4e-2 in bfloat16.
+        float32, 4e-2 in bfloat16; also where scores reach +-3e4.
         """
         ### BEGIN SOLUTION
         q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)

@@ -207,7 +207,7 @@ def test_finite_everywhere(submission):
 
 @points(2)
 def test_low_precision(submission):
-    """bfloat16 and float32: the dtype is kept, the values are right; scores of +-3e4 in bfloat16 give no NaN."""
+    """bfloat16 and float32: the dtype is kept, the values are right, also for scores of +-3e4, which give no NaN."""
     for dtype, rtol in ((torch.bfloat16, 4e-2), (torch.float32, 1e-4)):
         weights = {name: w.to(dtype) for name, w in random_weights(32, 16, bias=False, gain=1.0).items()}
         x = torch.randn(2, 40, 32).to(dtype)
@@ -218,20 +218,23 @@ def test_low_precision(submission):
         close(attention(x), oracle(weights, x), rtol=rtol, dtype=dtype)
         close(attention(x, mask), oracle(weights, x, mask), rtol=rtol, dtype=dtype)
 
-    # q . k / sqrt(16) = +-(87.0 ** 2) * 16 / 4, about 3e4
-    x = torch.where(torch.rand(3, 6, 16) < 0.5, -1.0, 1.0)
-    x[:, 3] = -x[:, 2]
-    x = x.bfloat16().requires_grad_()
+    # q . k / sqrt(16) = +-(87.0 ** 2) * 16 / 4, about 3e4; exact in bfloat16 as well, so nothing but the mask decides.
+    signs = torch.where(torch.rand(3, 6, 16) < 0.5, -1.0, 1.0)
+    signs[:, 3] = -signs[:, 2]
     mask = torch.tensor([[False] * 6, [True, True, False, False, False, True], [True] * 6])
-    for sign in (1.0, -1.0):
-        weights = {"q_proj.weight": 87.0 * torch.eye(16), "k_proj.weight": sign * 87.0 * torch.eye(16)}
-        weights |= {"v_proj.weight": torch.randn(16, 16), "out_proj.weight": torch.randn(16, 16)}
-        attention = module(submission, weights, dtype=torch.bfloat16)
-        for padding in (None, mask):
-            out = attention(x, padding)
-            require(bool(out.isfinite().all()), "scores of +-3e4 give NaN or inf in the output", got=out)
-            (grad,) = torch.autograd.grad(out.float().sum(), x)
-            require(bool(grad.isfinite().all()), "scores of +-3e4 give NaN or inf in the gradient of x", got=grad)
+    for dtype, rtol in ((torch.bfloat16, 4e-2), (torch.float64, 1e-10)):
+        x = signs.to(dtype).requires_grad_()
+        for sign in (1.0, -1.0):
+            weights = {"q_proj.weight": 87.0 * torch.eye(16), "k_proj.weight": sign * 87.0 * torch.eye(16)}
+            weights |= {"v_proj.weight": torch.randn(16, 16), "out_proj.weight": torch.randn(16, 16)}
+            weights = {name: w.to(dtype) for name, w in weights.items()}
+            attention = module(submission, weights, dtype=dtype)
+            for padding in (None, mask):
+                out = attention(x, padding)
+                require(bool(out.isfinite().all()), "scores of +-3e4 give NaN or inf in the output", got=out)
+                close(out, oracle(weights, x.detach(), padding), rtol=rtol, dtype=dtype, what="scores of +-3e4")
+                (grad,) = torch.autograd.grad(out.float().sum(), x)
+                require(bool(grad.isfinite().all()), "scores of +-3e4 give NaN or inf in the gradient of x", got=grad)
 
 
 @points(1)
