@@ -77,7 +77,11 @@ def run(
         with costs.collect() as collected:
             perform(test, submission, seed)
     except Exception as error:
-        found = _explain(_on_smallest_example(error, test, submission, seed), test, submission, exercise, limit)
+        try:
+            found = _explain(_on_smallest_example(error, test, submission, seed), test, submission, exercise, limit)
+        except Exception as another:
+            # A value that came may resist every attempt to show it. That must not cost the report.
+            found = {"outcome": Outcome.FAILED, "message": f"failed, and cannot be shown ({another})"}
     output = ""
     if submission._session is not None and submission._session.alive:
         output = submission._session.output()
@@ -133,6 +137,8 @@ def load_problem(error: Exception, path: Path) -> str:
         return f"importing the file takes too long; it is stuck here:\n{error.where}"
     if isinstance(error, WorkerDied):
         return f"{error} (while the file was imported)"
+    if isinstance(error, ForbiddenUsed):
+        return str(error)
     assert isinstance(error, SubmissionError)
     what = f"{error.kind}: {error.message}"
     return f"{what}\n{error.traceback}" if error.traceback else what

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Text from a worker without the control characters that could play tricks on a terminal."""
+    """Text from a worker without the control characters that could play tricks on a terminal, or that no file takes."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -16,8 +16,9 @@ from grader.course import Course, Exercise
 from grader.judge import checks, current, debug
 from grader.judge.collect import HiddenTest, collect
 from grader.judge.diagnosis import Diagnosis
-from grader.judge.errors import OutOfTime, SubmissionError, WorkerDied
+from grader.judge.errors import ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
 from grader.judge.hosts import Home, Hosts
+from grader.judge.proxies import ANY
 from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.versions import versions
@@ -124,7 +125,7 @@ class Judge:
             if not unavailable:
                 try:
                     output = submission.session.output()
-                except (SubmissionError, OutOfTime, WorkerDied) as error:
+                except (SubmissionError, ForbiddenUsed, OutOfTime, WorkerDied) as error:
                     problem = checks.load_problem(error, path)
                     output = getattr(error, "output", "")
             # Drawn after the submission was loaded, so that nothing in it can depend on the seed.
@@ -195,6 +196,7 @@ class Judge:
             imports = _scipy_imports(self.course.solution_path(exercise))
             session = Session.open(home.start(exercise.kind, exercise.limits, imports), options, seconds)
         session.side.parameter_names.update(_parameter_names(self.course.stub_path(exercise)))
+        session.side.operators = _operators(self.course.solution_path(exercise))
         return session
 
     def _compile(
@@ -250,6 +252,24 @@ def _scipy_imports(solution: Path) -> tuple[str, ...]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scipy."):
             found.add(str(node.module))
     return tuple(sorted(found))
+
+
+@cache
+def _operators(solution: Path) -> dict[str, frozenset[str]]:
+    """The special methods of each class of the solution; ANY where a base class may bring more."""
+    found: dict[str, frozenset[str]] = {}
+    for node in ast.parse(solution.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+            continue
+        names = {statement.name for statement in node.body if isinstance(statement, ast.FunctionDef)}
+        for statement in node.body:
+            if isinstance(statement, ast.Assign):  # __radd__ = __add__
+                names.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+        for base in node.bases:
+            written = ast.unparse(base)
+            names |= found.get(written, frozenset() if written.endswith(("Module", "Function")) else frozenset({ANY}))
+        found[node.name] = frozenset(names)
+    return found
 
 
 @cache

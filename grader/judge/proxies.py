@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from grader.judge.session import Session
 
 
+ANY = "*"
+"""Stands for every operator, in JudgeSide.operators."""
+
+
 class Handle:
     """An object that lives in the worker. Attributes, methods, operators, [], iteration, `with`, calls go there."""
 
@@ -77,11 +81,14 @@ class Handle:
     def __len__(self) -> int:
         if "__len__" not in self._methods:
             raise TypeError(f"a {self.type_name} has no len()")
+        self._session.side.allow_operator(self.type_name, "__len__")
         return operator.index(self._session.call(self, "__len__", (), {}))
 
     def __bool__(self) -> bool:
-        if "__bool__" in self._methods or "__len__" in self._methods:
-            return bool(self._session.call(self, "__bool__" if "__bool__" in self._methods else "__len__", (), {}))
+        for name in ("__bool__", "__len__"):
+            if name in self._methods:
+                self._session.side.allow_operator(self.type_name, name)
+                return bool(self._session.call(self, name, (), {}))
         return True
 
     def __eq__(self, other: object) -> bool:
@@ -96,6 +103,7 @@ class Handle:
 
 def _forward(name: str) -> Callable[..., Any]:
     def method(self: Handle, *args: Any) -> Any:
+        self._session.side.allow_operator(self.type_name, name)
         return self._session.call(self, name, args, {})
 
     method.__name__ = name
@@ -138,6 +146,21 @@ class JudgeSide:
         self._objects: dict[int, Any] = {}
         self._payloads: dict[int, tuple[Any, list[Any]]] = {}
         self.parameter_names: dict[str, list[str]] = {}
+        self.operators: dict[str, frozenset[str]] | None = None
+        """The operators of each class that the exercise describes (`ANY` if it has a base class that may bring some);
+        None if any class may have any."""
+
+    def allow_operator(self, type_name: str, name: str) -> None:
+        """Refuses operators that the exercise does not give to this class.
+
+        They run in the worker. `abs(got - expected) <= 1e-9` would otherwise ask the submission's own object whether it
+        is right, and tell it what was expected.
+        """
+        if self.operators is None:
+            return
+        known = self.operators.get(type_name, frozenset())
+        if name not in known and ANY not in known:
+            raise TypeError(f"a {type_name} of the submission does not stand for a plain value: {name}")
 
     def export(self, value: Any) -> tuple[int, Any]:
         """A handle goes back as itself, a record by value, a function or a test's object as a number."""

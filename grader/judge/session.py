@@ -70,7 +70,13 @@ class Session:
 
     def load(self, *, isolated: bool = True) -> None:
         """Runs the program's top level in the worker."""
-        self.names = self.request("load", {**self.options, "isolated": isolated})
+        try:
+            self.names = self.request("load", {**self.options, "isolated": isolated})
+        except (SubmissionError, ForbiddenUsed, OutOfTime, WorkerDied):
+            raise
+        except Exception as error:
+            # What a worker says may be anything; inside a check the check would fail, here nobody else catches it.
+            raise WorkerDied(f"the process that runs your code sent nonsense ({error})", None) from error
 
     def compile(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compiles the launches of a call instead of running them."""

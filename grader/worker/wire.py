@@ -25,6 +25,9 @@ import msgpack
 LARGEST_FRAME = 2 << 30
 """Bytes; a worker that sends more has returned something absurd."""
 
+LARGEST_INT = 3500
+"""Hexadecimal digits."""
+
 TUPLE, SET, FROZENSET, COMPLEX, BIGINT, ARRAY, SCALAR, TENSOR, RECORD, NAMEDTUPLE = range(1, 11)
 OBJECT, NUMPY_RNG, TORCH_RNG, DTYPE, NUMPY_DTYPE, FRACTION, DECIMAL, PATH, SLICE, ELLIPSIS = range(11, 21)
 RANGE, FOREIGN, OUTPUT, DEVICE, EXCEPTION, OBJECT_ARRAY, DEQUE = range(21, 28)
@@ -407,6 +410,12 @@ class Unpacker:
         array[:] = items
         return array.reshape(shape)
 
+    def big_int(self, data: bytes) -> Any:
+        """An int beyond 64 bits. Python refuses to write those of more than 4300 digits, so they are not let in."""
+        if len(data) > LARGEST_INT:
+            return self.side.foreign("int", f"of about {4 * len(data):,} bits")
+        return int(data, 16)
+
     def scalar(self, data: bytes) -> Any:
         """A numpy scalar."""
         import numpy
@@ -487,7 +496,7 @@ _READERS: dict[int, Callable[[Unpacker, bytes], Any]] = {
     SET: lambda u, d: {u.unpack(item) for item in u.unpack(d)},
     FROZENSET: lambda u, d: frozenset(u.unpack(item) for item in u.unpack(d)),
     COMPLEX: lambda u, d: complex(*u.unpack(d)),
-    BIGINT: lambda u, d: int(d, 16),
+    BIGINT: Unpacker.big_int,
     ARRAY: Unpacker.array,
     OBJECT_ARRAY: Unpacker.object_array,
     SCALAR: Unpacker.scalar,
