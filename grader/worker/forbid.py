@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from grader.worker.forbidding.advice import advice_for
@@ -150,6 +150,10 @@ class ForbidGuard:
     def is_submission(self, frame: FrameType | None) -> bool:
         """Whether this is code of the submission's (or of a string that it executes)."""
         return self._callers.is_submission(frame)
+
+    def is_own(self, code: CodeType) -> bool:
+        """Whether this is code of the submission's."""
+        return self._callers.is_own(code)
 
     def is_allowed_module(self, module: ModuleType) -> bool:
         """Whether this is the submission's own module, which may be handled as it likes."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from grader.worker import wire
+from grader.worker import own_code, wire
 from grader.worker.probes.pause import paused
 from grader.worker.wire import OBJECT, RECORD, Packer, Unpacker
 
@@ -130,14 +130,17 @@ class Server:
         name = options["module"]
         if options.get("isolated", True):
             _hide_the_grader()
+            own_code.watch(filename)
         if options["kind"] == "triton":
             from grader.worker.kernels.interpret import prepare
 
             prepare()
-        if options["forbid"]:
+        # The grader counts and reports beside the submission: nobody's exercise asks for a hand in that.
+        forbidden = [*options["forbid"], *(["grader"] if options.get("isolated", True) else [])]
+        if forbidden:
             from grader.worker import forbid
 
-            self._guard = forbid.install(options["forbid"], filename)
+            self._guard = forbid.install(forbidden, filename)
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         module = types.ModuleType(name)
         module.__file__ = filename

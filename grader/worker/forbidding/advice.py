@@ -52,6 +52,7 @@ _INSTEAD = {
     "eval": "parse the text yourself",
     "exec": "parse the text yourself",
     "literal_eval": "parse the text yourself",
+    "grader": "what you need is in the file that you were given",
     "setrecursionlimit": "use a loop with a stack of your own",
     "stack_size": "use a loop with a stack of your own",
     "remove": "it looks through the whole container: keep something that finds the element at once",

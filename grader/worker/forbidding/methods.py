@@ -95,7 +95,7 @@ class MethodCalls:
                         monitoring.free_tool_id(_TOOL)
 
         def _call(self, code: CodeType, offset: int, function: Any, first: object) -> Any:
-            if code.co_filename != self._guard.filename:
+            if not self._guard.is_own(code):
                 return sys.monitoring.DISABLE
             name = self._name_of(function, getattr(function, "__self__", None))
             if name:

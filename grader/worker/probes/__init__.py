@@ -20,6 +20,7 @@ evidence about honest programs; what must not be forged is counted in the judge.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -107,6 +108,19 @@ PROBES: dict[str, Callable[[Options, Context], Probe]] = {
 """Makers of probes, from the outermost to the innermost. Each imports what it needs only when it is asked for."""
 
 
+_open = [0]
+"""How many calls are being measured, one inside the other by way of callbacks."""
+
+
+def _no_old_threads() -> None:
+    """Refuses to count beside a thread that no probe could follow; those that the call itself starts are followed."""
+    if not _open[0] and _thread._count():
+        raise RuntimeError(
+            "a thread that was started before this call is still running; its work could not be counted, so end it "
+            "before the function that started it returns"
+        )
+
+
 @contextlib.contextmanager
 def opened(
     wanted: Mapping[str, Options], filename: str, arguments: Mapping[str, object], results: dict[str, Any]
@@ -124,9 +138,11 @@ def opened(
     unknown = sorted(set(wanted) - set(PROBES))
     if unknown:
         raise ValueError(f"no probe {unknown[0]!r}; there are {', '.join(PROBES)}")
+    _no_old_threads()
     context = Context(filename, arguments)
     chosen = {name: make(wanted[name] or {}, context) for name, make in PROBES.items() if name in wanted}
     results.update({name: {} for name in chosen})
+    _open[0] += 1
     try:
         with contextlib.ExitStack() as stack:
             for probe in chosen.values():
@@ -136,6 +152,7 @@ def opened(
             finally:
                 context.result = results.get("value")
     finally:
+        _open[0] -= 1
         for name, probe in chosen.items():
             results[name] = probe.summary()
         context.result = None

@@ -8,7 +8,11 @@ from functools import lru_cache
 from types import CodeType, FrameType, TracebackType
 from typing import Any, ClassVar
 
+from grader.worker.own_code import is_made
 from grader.worker.probes import Context, Options
+
+UNKNOWN = 1 << 60
+"""Lines of a call that switched the counting off: more than any limit allows."""
 
 _TOOL = 3
 """A tool number of sys.monitoring that no debugger, profiler or coverage tool claims by convention."""
@@ -39,6 +43,8 @@ class Lines:
         if sys.version_info >= (3, 12):
             self._unwatch()
         else:
+            if sys.gettrace() != self._enter_frame:
+                self._count = UNKNOWN
             sys.settrace(self._before[0])
             # typeshed wants a function; None, the usual value, is what threading itself starts with.
             threading.settrace(self._before[1])  # type: ignore[arg-type]
@@ -46,6 +52,9 @@ class Lines:
     def summary(self) -> dict[str, Any]:
         """`lines`."""
         return {"lines": self._count}
+
+    def _is_own(self, code: CodeType) -> bool:
+        return code.co_filename == self._filename or is_made(code)
 
     if sys.version_info >= (3, 12):
         _open: ClassVar[list[Lines]] = []
@@ -65,15 +74,24 @@ class Lines:
         def _unwatch(self) -> None:
             monitoring = sys.monitoring
             self._open.remove(self)
+            if not self._is_watching():
+                self._count = UNKNOWN
+                return
             if not self._open:
                 monitoring.set_events(_TOOL, monitoring.events.NO_EVENTS)
                 monitoring.register_callback(_TOOL, monitoring.events.LINE, None)
                 monitoring.register_callback(_TOOL, monitoring.events.JUMP, None)
                 monitoring.free_tool_id(_TOOL)
 
+        @staticmethod
+        def _is_watching() -> bool:
+            monitoring = sys.monitoring
+            wanted = monitoring.events.LINE | monitoring.events.JUMP
+            return monitoring.get_tool(_TOOL) is not None and monitoring.get_events(_TOOL) == wanted
+
         @classmethod
         def _line(cls, code: CodeType, line: int) -> Any:
-            counting = [probe for probe in cls._open if probe._filename == code.co_filename]
+            counting = [probe for probe in cls._open if probe._is_own(code)]
             for probe in counting:
                 probe._count += 1
             return None if counting else sys.monitoring.DISABLE
@@ -86,7 +104,7 @@ class Lines:
             return cls._line(code, 0)
 
     def _enter_frame(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._step if frame.f_code.co_filename == self._filename else None
+        return self._step if self._is_own(frame.f_code) else None
 
     def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
