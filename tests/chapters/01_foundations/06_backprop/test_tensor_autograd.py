@@ -328,6 +328,11 @@ def test_graph_semantics(submission, rng):
     agrees(here, *model, "w.sum().backward()", "(p * p).mean().backward()", "z.backward(G)", **arrays)
     agrees(here, LEAVES[0], "z = x + x", "z.backward(G)", **arrays)
     agrees(here, LEAVES[0], "z = x * x.transpose().transpose() - x / x", "z.backward(G)", **arrays)
+    # Where one gradient serves several operands, nothing may be added to it in place.
+    for z in ("(p + q) + p", "(q + p) + p", "p + (p + q)", "x + p", "p.transpose().transpose() + p"):
+        agrees(here, *LEAVES, "p, q = x * 2.0, y * 3.0", f"z = {z}", "z.backward(G)", **arrays)
+    for z in ("x.sum() + (x * x).sum()", "(x * x).sum() + x.sum()", "x.mean() - x.sum()", "x.sum() + x.max()"):
+        agrees(here, LEAVES[0], f"z = {z}", "z.backward()", **arrays)
     here.python(*model, **arrays)
     for expression, requires in {"x": True, "w": True, "(2.0 - x)": True, "c": False, "(c * c)": False}.items():
         got = here.value(f"bool({expression}.requires_grad)")
