@@ -207,6 +207,10 @@ def test_clusters_matter(submission):
     plain = submission.paired_difference(a, b)
     require(got["p"] > 1000 * plain["p"], "p with clusters / p without", got=got["p"] / plain["p"], expected="> 1000")
     close(got["unpaired_se"], plain["unpaired_se"], rtol=1e-12, what="unpaired_se, which clusters do not enter")
+    # Labels are only asked whether they are equal: 1, "1" and (1,) are three clusters.
+    names = (0, 1, "1", (1,), "0")
+    got = submission.paired_difference(a, b, [names[int(i) // 20] for i in order], confidence=0.9)
+    close(got["se"], submission.paired_difference(a, b, clusters)["se"], rtol=1e-12, what="se with labels 1 and '1'")
 
 
 @given(examples=15, n=integers(3, 40), groups=integers(2, 6), seed=integers(0, 9999))
@@ -242,6 +246,12 @@ def test_sign_flip_equals_mcnemar(submission, rng):
 def test_sign_flip_with_ties(submission, tenths, unit):
     """Differences of a coarse scale: sums that tie on paper count as ties, whatever the unit."""
     close(submission.sign_flip_test([x * unit for x in tenths]), sign_flip_p(tenths), rtol=1e-12)
+
+
+def test_sign_flip_near_ties(submission):
+    """Sums that differ by more than 1e-12 of the whole are no ties: a difference of 1e-8 beside one of 1."""
+    close(submission.sign_flip_test([1.0, 1e-8]), 0.5, rtol=1e-12)
+    close(submission.sign_flip_test([1.0, -2.0, -1e-9]), 0.75, rtol=1e-12)
 
 
 def test_sign_flip_equals_scipy(submission):
