@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import signal
 import sys
+import textwrap
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,9 +134,7 @@ class Session:
 
     def prop(self, kind: type, *args: Any, **kwargs: Any) -> Any:
         """An object of a test's class, made in the worker from the source of the class."""
-        import textwrap
-
-        return self.request("prop", textwrap.dedent(inspect.getsource(kind)), kind.__name__, [list(args), kwargs])
+        return self.request("prop", _source_of(kind), kind.__name__, [list(args), kwargs])
 
     def _options(self) -> dict[str, Any]:
         options = dict(self.call_options)
@@ -332,6 +332,12 @@ class Session:
             self.alive = False
             if self.worker is not None:
                 self.worker.end()
+
+
+@functools.cache
+def _source_of(kind: type) -> str:
+    """The source of a test's class. inspect parses the whole file for it, too slow for every example of a property."""
+    return textwrap.dedent(inspect.getsource(kind))
 
 
 def read_output(worker: Worker, limit: int) -> str:
