@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from grader.worker import own_code, wire
+from grader.worker.probes import remember_threads
 from grader.worker.probes.pause import paused
 from grader.worker.wire import OBJECT, RECORD, Packer, Unpacker
 
@@ -43,6 +44,7 @@ class Server:
         self._module: types.ModuleType | None = None
         self._filename = ""
         self._guard: Any = None
+        remember_threads()
 
     # -- wire.Side: objects that stay here ------------------------------------------------------------------------
 

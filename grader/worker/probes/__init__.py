@@ -112,9 +112,18 @@ _open = [0]
 """How many calls are being measured, one inside the other by way of callbacks."""
 
 
+_threads_at_start = [0]
+"""Threads that Python counts in a worker before it holds a submission: a fork keeps the count of its parent."""
+
+
+def remember_threads() -> None:
+    """Call it before the submission is loaded."""
+    _threads_at_start[0] = _thread._count()
+
+
 def _no_old_threads() -> None:
     """Refuses to count beside a thread that no probe could follow; those that the call itself starts are followed."""
-    if not _open[0] and _thread._count():
+    if not _open[0] and _thread._count() > _threads_at_start[0]:
         raise RuntimeError(
             "a thread that was started before this call is still running; its work could not be counted, so end it "
             "before the function that started it returns"
