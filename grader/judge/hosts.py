@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 
 from grader.course import Limits
-from grader.judge.workers import CannotStart, ForkHost, Host, SpawnHost, Worker, fork_host, sandbox_host
+from grader.judge.workers import CannotStart, ForkHost, Host, SpawnHost, Worker, fork_host, fresh_host, sandbox_host
 
 ISOLATIONS = ("process", "sandbox", "none")
 _ORDER = ("python", "numpy", "torch")
@@ -30,6 +30,7 @@ class Hosts:
             torch.set_num_threads(1)
         elif self._base == "numpy":
             import numpy  # noqa: F401
+        self._has_triton = "triton" in sys.modules
         if can_fork():
             self._hosts[self._base] = fork_host(self._base, self._folder)
 
@@ -39,7 +40,13 @@ class Hosts:
             kind = self._base
         if kind not in self._hosts:
             base = self._hosts.get(self._base)
-            self._hosts[kind] = base.branch(kind) if isinstance(base, ForkHost) else SpawnHost(kind, self._folder)
+            if not isinstance(base, ForkHost):
+                self._hosts[kind] = SpawnHost(kind, self._folder)
+            elif kind in ("triton", "compile") and self._has_triton:
+                # Triton decides at its import whether it interprets; a fork could not change its mind.
+                self._hosts[kind] = fresh_host(kind, self._folder)
+            else:
+                self._hosts[kind] = base.branch(kind)
         return self._hosts[kind]
 
     def close(self) -> None:

@@ -187,31 +187,28 @@ def sandbox_host(kind: str) -> ForkHost:
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         raise CannotStart("--isolation sandbox needs bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
+    return fresh_host(kind, "/tmp", [bubblewrap, *sandbox_arguments()])
+
+
+def fresh_host(kind: str, folder: str, within: Sequence[str] = ()) -> ForkHost:
+    """A fork server in a Python process of its own, started through the command `within`."""
     here, there = socket.socketpair()
-    command = [
-        bubblewrap,
-        *sandbox_arguments(),
-        sys.executable,
-        "-m",
-        "grader.worker.forkserver",
-        str(there.fileno()),
-        kind,
-    ]
+    command = [*within, sys.executable, "-m", "grader.worker.forkserver", str(there.fileno()), kind]
     process = subprocess.Popen(
         command,
         pass_fds=(there.fileno(),),
-        env=environment_of(kind, "/tmp") | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=environment_of(kind, folder) | {"PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     there.close()
     try:
-        return ForkHost(kind, "/tmp", here, process)
-    except CannotStart:
+        return ForkHost(kind, folder, here, process)
+    except CannotStart as error:
         process.kill()
         why = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip().splitlines()
-        raise CannotStart(f"bubblewrap could not start: {why[-1] if why else 'no reason given'}") from None
+        raise CannotStart(f"{error}{': ' + why[-1] if why else ''}") from None
 
 
 def sandbox_arguments() -> list[str]:

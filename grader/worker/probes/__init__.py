@@ -112,7 +112,7 @@ _open = [0]
 """How many calls are being measured, one inside the other by way of callbacks."""
 
 
-_threads_at_start = [0]
+_threads_at_start = [_thread._count()]
 """Threads that Python counts in a worker before it holds a submission: a fork keeps the count of its parent."""
 
 
