@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     imports = [sys.executable, "-c", "import click, rich"]
-    for words in (["list"], ["status"], ["hint", "2.3/sdpa", "--again"], ["show", "2.3"]):
+    for words in (["list"], ["status"], ["hint", "2.3/sdpa"], ["show", "2.3"]):
         times, ours, theirs = ratio([*GRADE, *words], imports, rounds)
         print(
             f"grade {' '.join(words):24} {times:5.2f} x python -c 'import click, rich'   ({ours:.3f} s, {theirs:.3f} s)"
