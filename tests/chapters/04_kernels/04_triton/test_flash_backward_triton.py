@@ -117,7 +117,7 @@ def test_matches_autograd(submission):
     M=integers(1, 40),
     causal=booleans(),
     scale=sampled_from([None, 0.3, 1.0]),
-    examples=10,
+    examples=8,
 )
 def test_any_lengths(submission, heads, N, M, causal, scale):
     """Any numbers of queries and keys, any group, any scale."""
@@ -169,7 +169,7 @@ def test_group_sums(submission):
 @points(2)
 def test_deterministic(submission):
     """Bit for bit the same result whatever the order of the programs, and no atomics."""
-    case = Case(1, 4, 2, 40, 36, 32, causal=True)
+    case = Case(1, 2, 1, 40, 36, 32, causal=True)
     results = []
     for hostile in (False, True, "random"):
         with interpreted(submission, hostile=hostile, trace=False) as run:
@@ -250,7 +250,7 @@ def test_full_precision(submission):
     """float32 operands are not rounded to TF32: the compiled kernels hold no such instruction."""
     q = torch.zeros(1, 1, 64, 32)
     arguments = (q, q.clone(), q.clone(), q.clone(), torch.zeros(1, 1, 64), q.clone())
-    for launch in compiled_for_sm_90(submission, "flash_attention_backward", *arguments, block_m=32, block_n=32):
+    for launch in compiled_for_sm_90(submission, "flash_attention_backward", *arguments, block_m=16, block_n=16):
         require(not launch.ptx_has("tf32"), f"{launch.kernel} multiplies float32 in full precision, not in TF32")
 
 
@@ -274,7 +274,7 @@ def test_cost_bytes(submission):
 @points(2)
 def test_cost_dots(submission):
     """At most seven tl.dot per visited pair: pairs that causality hides are not computed."""
-    for (H, HK, N, M), (block_m, block_n) in [((2, 1, 64, 64), (16, 16)), ((1, 1, 50, 90), (16, 32))]:
+    for (H, HK, N, M), (block_m, block_n) in [((2, 1, 48, 48), (16, 16)), ((1, 1, 40, 70), (16, 32))]:
         for causal in (True, False):
             case = Case(1, H, HK, N, M, 32, causal)
             with interpreted(submission, trace=False) as run:
