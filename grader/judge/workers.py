@@ -81,7 +81,7 @@ class Host(Protocol):
 
 
 class ForkHost:
-    """Workers forked by a fork server. `preloaded` says whether the judge itself has imported what the kind needs."""
+    """Workers forked by a fork server, which has imported what the kind needs."""
 
     def __init__(
         self, kind: str, folder: str, control: socket.socket, process: subprocess.Popen[bytes] | int | None
