@@ -213,7 +213,7 @@ def test_integer_exact(submission):
     seed=integers(0, 10_000),
 )
 def test_scales_per_row(submission, tokens, out, n, layout, seed):
-    """Each token and each output channel has its own scale: rows many orders of magnitude apart are all exact to 1e-6."""
+    """A scale for each token and each output channel: rows many orders of magnitude apart are all exact to 1e-6."""
     g = generator(seed)
 
     def rows(count):
