@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Exercise
+from grader.judge.call import Call
 from grader.judge.collect import HiddenTest
 from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
-from grader.judge.session import Call
 from grader.judge.submission import Submission
 from grader.report import Check, Outcome
 from grader.testing import costs, render

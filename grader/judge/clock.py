@@ -30,14 +30,17 @@ class Clock:
         """No message takes longer than this."""
         self._used = self._usage()[0]
 
-    def wait(self, channel: Channel) -> None:
-        """Returns when a message is there. Raises TimeIsUp."""
-        while not channel.has_message(self._deadline):
-            used, running = self._usage()
-            left = self._seconds - (used - self._used)
-            if not running or left <= 0 or time.monotonic() >= self.last:
-                raise TimeIsUp
-            self._deadline = min(time.monotonic() + max(left, 0.2), self.last)
+    def receive(self, channel: Channel) -> bytes:
+        """The worker's next message. Raises TimeIsUp."""
+        while True:
+            try:
+                return channel.receive(self._deadline)
+            except TimeIsUp:
+                used, running = self._usage()
+                left = self._seconds - (used - self._used)
+                if not running or left <= 0 or time.monotonic() >= self.last:
+                    raise
+                self._deadline = min(time.monotonic() + max(left, 0.2), self.last)
 
     def _usage(self) -> tuple[float, bool]:
         """(CPU seconds of judge and worker, whether the worker wants to run)."""

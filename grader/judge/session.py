@@ -5,36 +5,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import re
 import signal
 import sys
 import textwrap
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
+from grader.judge.call import Call
 from grader.judge.clock import Clock
-from grader.judge.errors import ArgumentChanged, ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied, printable
+from grader.judge.endings import how_it_ended, read_output, stuck_at
+from grader.judge.errors import ForbiddenUsed, OutOfTime, SubmissionError, WorkerDied
 from grader.judge.proxies import JudgeSide
 from grader.judge.workers import CannotStart, Worker
+from grader.judge.write_back import write_back
 from grader.worker import wire
 from grader.worker.channel import Channel, Closed, Loopback, TimeIsUp
-from grader.worker.main import ANSWER, CONNECTION_LOST, REPLY, REQUEST
+from grader.worker.main import ANSWER, REPLY, REQUEST
 from grader.worker.wire import Packer, Unpacker
 
 CALLS_REMEMBERED = 400
 """How many outcomes of a check are kept to be compared with a mistake's."""
-
-
-@dataclass
-class Call:
-    """One call of the submission, and what came of it."""
-
-    name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outcome: Any = None
-    shared: list[Any] = field(default_factory=list)
 
 
 class Session:
@@ -83,7 +73,7 @@ class Session:
     def compile(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compiles the launches of a call instead of running them."""
         packer = Packer(self.side, grads=False)
-        packed = packer.pack([args, kwargs])
+        packed = packer.pack([list(args), kwargs])
         return self._request(packer, None, ["compile", name, packed])
 
     def allow(self, seconds: float, until: float = float("inf")) -> None:
@@ -99,7 +89,7 @@ class Session:
         if len(self.calls) > CALLS_REMEMBERED:
             del self.calls[0]
         packer = Packer(self.side, grads=False)
-        packed = packer.pack([args, kwargs])
+        packed = packer.pack([list(args), kwargs])
         options = self._options()
         try:
             value = self._request(packer, call, ["call", target, name, packed, options])
@@ -141,9 +131,12 @@ class Session:
         torch = sys.modules.get("torch")
         if torch is not None and not torch.is_grad_enabled():
             options["no_grad"] = True
-        wanted: dict[str, Any] = {}
+        wanted: dict[str, dict[str, Any]] = {}
         for probes, _ in self.measuring:
-            wanted.update(probes)
+            for name, chosen in probes.items():
+                # What one `with` block leaves out, another that is open too may want.
+                known = wanted.get(name, chosen)
+                wanted[name] = {option: value for option, value in known.items() if chosen.get(option) == value}
         if wanted:
             options["measure"] = wanted
         return options
@@ -175,7 +168,7 @@ class Session:
         if "error" in reply:
             raise SubmissionError.of(reply["error"])
         if call is not None:
-            self._write_back(reply, packer, call)
+            write_back(self.side, reply, packer, call, self.allowed_to_change)
         if "graph" in reply:
             unpacker.outputs = self._connect(reply, unpacker, packer)
         value = unpacker.unpack(reply["value"])
@@ -189,8 +182,7 @@ class Session:
         try:
             self._channel.send(REQUEST + content, self._clock.last)
             while True:
-                self._clock.wait(self._channel)
-                message = self._channel.receive(self._clock.last)
+                message = self._clock.receive(self._channel)
                 if message[:1] == REPLY:
                     return message[1:]
                 self._channel.send(ANSWER + self.answer(message[1:]), self._clock.last)
@@ -215,63 +207,6 @@ class Session:
             packer = Packer(self.side)
             tree = packer.pack(["answer", False, [names, str(error)]])
         return wire.frame(tree, packer.buffers)
-
-    def _write_back(self, reply: dict[str, Any], packer: Packer, call: Call) -> None:
-        """Brings the arguments to the state that the call left them in; a change nobody allowed fails the check."""
-        if "changed" not in reply and "changed_tree" not in reply:
-            return
-        names = self._argument_names(call)
-        changed: list[str] = []
-        for index, content in reply.get("changed", {}).items():
-            owner = packer.owners[index]
-            if type(owner).__name__ == "Generator":
-                self._advance(owner, content)
-                continue
-            changed += self._owners_of(call, names, owner)
-            if all(name in self.allowed_to_change for name in changed):
-                _overwrite(owner, content)
-        if "changed_tree" in reply:
-            unpacker = Unpacker(self.side, reply["changed_tree_buffers"])
-            new_args, new_kwargs = unpacker.unpack(reply["changed_tree"])
-            pairs = [*zip(call.args, new_args, strict=False), *((call.kwargs[k], new_kwargs[k]) for k in new_kwargs)]
-            for name, (old, new) in zip(names, pairs, strict=False):
-                if _differ(self.side, old, new):
-                    changed.append(name)
-                    if name in self.allowed_to_change and isinstance(old, list):
-                        old[:] = new
-                    elif name in self.allowed_to_change and isinstance(old, dict):
-                        old.clear()
-                        old.update(new)
-        forbidden = [name for name in dict.fromkeys(changed) if name not in self.allowed_to_change]
-        if forbidden:
-            raise ArgumentChanged(forbidden[0], call)
-
-    def _advance(self, generator: Any, state: bytes) -> None:
-        if hasattr(generator, "bit_generator"):
-            import msgpack
-            import numpy
-
-            generator.bit_generator.state = wire._state_from_plain(msgpack.unpackb(state), numpy)
-        else:
-            import torch
-
-            generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
-
-    def _argument_names(self, call: Call) -> list[str]:
-        names = self.side.parameter_names.get(call.name, [])
-        positional = [names[i] if i < len(names) else f"argument {i + 1}" for i in range(len(call.args))]
-        return [*positional, *call.kwargs]
-
-    def _owners_of(self, call: Call, names: list[str], owner: Any) -> list[str]:
-        """Names of the arguments whose memory this is."""
-        found = []
-        for name, value in zip(names, [*call.args, *call.kwargs.values()], strict=True):
-            packer = Packer(self.side, grads=False)
-            with contextlib.suppress(wire.WireError):
-                packer.pack(value)
-            if any(_address(other) == _address(owner) for other in packer.owners):
-                found.append(name)
-        return found
 
     def _connect(self, reply: dict[str, Any], unpacker: Unpacker, packer: Packer) -> list[Any]:
         """Joins the results to the arguments in autograd's graph, so that backward crosses into the worker."""
@@ -317,14 +252,14 @@ class Session:
             time.sleep(0.05)
         dump = self.output()
         self.close()
-        return OutOfTime(_stuck_at(dump, self.options["filename"], self.options["source"]), printed)
+        return OutOfTime(stuck_at(dump, self.options["filename"], self.options["source"]), printed)
 
     def _died(self) -> WorkerDied:
         assert self.worker is not None
         status = self.worker.host.wait(self.worker.pid, 0.5)
         printed = self.output()
         self.close()
-        return WorkerDied(_how_it_ended(status), status, printed)
+        return WorkerDied(how_it_ended(status), status, printed)
 
     def close(self) -> None:
         """Ends the worker."""
@@ -338,77 +273,3 @@ class Session:
 def _source_of(kind: type) -> str:
     """The source of a test's class. inspect parses the whole file for it, too slow for every example of a property."""
     return textwrap.dedent(inspect.getsource(kind))
-
-
-def read_output(worker: Worker, limit: int) -> str:
-    """New output of a worker; the middle of a flood is left out."""
-    import os
-
-    descriptor = worker.output.fileno()
-    position = getattr(worker, "_read", 0)
-    size = os.fstat(descriptor).st_size
-    worker._read = size  # type: ignore[attr-defined]
-    if size <= position:
-        return ""
-    if size - position <= limit:
-        content = os.pread(descriptor, size - position, position)
-    else:
-        half = limit // 2
-        head, tail = os.pread(descriptor, half, position), os.pread(descriptor, half, size - half)
-        content = head + f"\n... {size - position - limit:,} bytes left out ...\n".encode() + tail
-    return printable(content.decode(errors="replace"))
-
-
-def _stuck_at(dump: str, filename: str, source: str) -> str:
-    """The submission's own lines of a faulthandler dump, outermost first, with their text."""
-    lines = source.splitlines()
-    found = re.findall(rf'File "{re.escape(filename)}", line (\d+) in (.+)', dump)
-    shown = found[:4] if len(found) <= 8 else found[:4] + found[-2:]
-    return "\n".join(
-        f'  File "{filename}", line {number}, in {name}\n    {lines[int(number) - 1].strip()}'
-        for number, name in reversed(shown)
-        if int(number) <= len(lines)
-    )
-
-
-def _how_it_ended(status: int | None) -> str:
-    if status is None or status == CONNECTION_LOST:
-        return "your code closed the connection to the grader (it must not close files that it did not open)"
-    if status == 0:
-        return "your code ended the process (os._exit or something like it) before it returned a result"
-    if status > 0:
-        return f"your code ended the process with exit status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    reasons = {
-        "SIGSEGV": "your code crashed the process (SIGSEGV: it touched memory that is not there, or recursed too deep)",
-        "SIGKILL": "the process that runs your code was killed (SIGKILL), most likely for using too much memory",
-        "SIGXFSZ": "your code wrote more than the grader allows",
-    }
-    return reasons.get(name, f"your code crashed the process ({name})")
-
-
-def _differ(side: JudgeSide, old: Any, new: Any) -> bool:
-    first, second = Packer(side, grads=False), Packer(side, grads=False)
-    return first.pack(old) != second.pack(new) or first.buffers != second.buffers
-
-
-def _overwrite(owner: Any, content: bytes) -> None:
-    """Puts new bytes into a tensor's storage or an array's memory."""
-    import numpy
-
-    if hasattr(owner, "data_ptr"):
-        import torch
-
-        owner = torch.empty(0, dtype=torch.uint8).set_(owner).numpy()
-    owner[:] = numpy.frombuffer(content, numpy.uint8)
-
-
-def _address(owner: Any) -> int:
-    if hasattr(owner, "data_ptr"):
-        return int(owner.data_ptr())
-    if hasattr(owner, "__array_interface__"):
-        return int(owner.__array_interface__["data"][0])
-    return id(owner)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from grader import report
@@ -82,6 +82,16 @@ def _of_each_call(measurement: Any, probe: str, key: str) -> list[Any]:
     return [found[probe][key] for found in measurement.results]
 
 
+@contextmanager
+def _counted(
+    submission: Any, cost: Cost, probe: str, key: str, together: Callable[[list[float]], float]
+) -> Iterator[Cost]:
+    """Counts `key` with a probe around each call in the block; `together` makes one figure of the counts."""
+    with submission.measure({probe: {"ops": False} if probe == "torch" else {}}) as measurement:
+        yield cost
+    cost._value = together(_of_each_call(measurement, probe, key))
+
+
 class Dispatched(Cost):
     """The number of torch operations, and each of them in `ops` as (name, elements newly made)."""
 
@@ -92,36 +102,27 @@ class Dispatched(Cost):
         return Cost("chosen operations", sum(1 for name, elements in self.ops if wanted(name, elements)))
 
 
-@contextmanager
-def largest_temporary(submission: Any, unit: str = "elements") -> Iterator[Cost]:
+def largest_temporary(submission: Any, unit: str = "elements") -> AbstractContextManager[Cost]:
     """The largest tensor that any torch operation made inside the block, results included. unit: "elements" or "bytes".
 
     >>> with largest_temporary(submission) as cost:
     ...     submission.f(x)
     >>> cost.at_most(block, "one block")
     """
-    cost = Cost("largest temporary", unit=unit)
-    with submission.measure({"torch": {"ops": False}}) as measurement:
-        yield cost
-    cost._value = max(_of_each_call(measurement, "torch", f"largest_{unit}"))
+    return _counted(submission, Cost("largest temporary", unit=unit), "torch", f"largest_{unit}", max)
 
 
-@contextmanager
-def flops(submission: Any) -> Iterator[Cost]:
+def flops(submission: Any) -> AbstractContextManager[Cost]:
     """FLOPs of the torch matrix products inside the block (2 m n k each).
 
     >>> with flops(submission) as cost:
     ...     submission.f(q, k, v)
     >>> cost.at_most(4 * n * m * d, "two products")
     """
-    cost = Cost("matrix-product FLOPs")
-    with submission.measure({"torch": {"ops": False}}) as measurement:
-        yield cost
-    cost._value = sum(_of_each_call(measurement, "torch", "flops"))
+    return _counted(submission, Cost("matrix-product FLOPs"), "torch", "flops", sum)
 
 
-@contextmanager
-def matrix_products(submission: Any, unit: str = "products") -> Iterator[Cost]:
+def matrix_products(submission: Any, unit: str = "products") -> AbstractContextManager[Cost]:
     """The products of numpy arrays inside the block: `@`, `.dot`, np.matmul, np.einsum, ... unit: "products" or "flops"
     (2 m n k each).
 
@@ -130,9 +131,7 @@ def matrix_products(submission: Any, unit: str = "products") -> Iterator[Cost]:
     >>> cost.at_most(2 * n * d_in * d_out, "one product")
     """
     cost = Cost("matrix products", unit="" if unit == "products" else "FLOPs")
-    with submission.measure({"products": {}}) as measurement:
-        yield cost
-    cost._value = sum(_of_each_call(measurement, "products", unit))
+    return _counted(submission, cost, "products", unit, sum)
 
 
 @contextmanager
@@ -150,46 +149,34 @@ def dispatched(submission: Any) -> Iterator[Dispatched]:
     cost._value = len(cost.ops)
 
 
-@contextmanager
-def saved_for_backward(submission: Any) -> Iterator[Cost]:
+def saved_for_backward(submission: Any) -> AbstractContextManager[Cost]:
     """Elements that autograd keeps for backward, each storage counted once, inputs included.
 
     >>> with saved_for_backward(submission) as cost:
     ...     submission.attend(q, k, v)
     >>> cost.at_most(4 * n * d + n, "q, k, v, o and lse")
     """
-    cost = Cost("kept for backward", unit="elements")
-    with submission.measure({"saved": {}}) as measurement:
-        yield cost
-    cost._value = sum(_of_each_call(measurement, "saved", "elements"))
+    return _counted(submission, Cost("kept for backward", unit="elements"), "saved", "elements", sum)
 
 
-@contextmanager
-def peak_memory(submission: Any) -> Iterator[Cost]:
+def peak_memory(submission: Any) -> AbstractContextManager[Cost]:
     """The most memory that Python and numpy held at one time beyond the start of a call, by tracemalloc.
 
     >>> with peak_memory(submission) as cost:
     ...     submission.attention_backward(do, q, k, v, o, lse)
     >>> cost.at_most(8 * n * n * 8, "eight score matrices of float64")
     """
-    cost = Cost("peak memory", unit="bytes")
-    with submission.measure({"memory": {}}) as measurement:
-        yield cost
-    cost._value = max(_of_each_call(measurement, "memory", "peak_bytes"))
+    return _counted(submission, Cost("peak memory", unit="bytes"), "memory", "peak_bytes", max)
 
 
-@contextmanager
-def executed_lines(submission: Any) -> Iterator[Cost]:
+def executed_lines(submission: Any) -> AbstractContextManager[Cost]:
     """Lines of the learner's file that ran inside the block.
 
     >>> with executed_lines(submission) as cost:
     ...     submission.train_bpe(text, 500)
     >>> cost.at_most(40 * len(text), "40 lines a character")
     """
-    cost = Cost("executed lines")
-    with submission.measure({"lines": {}}) as measurement:
-        yield cost
-    cost._value = sum(_of_each_call(measurement, "lines", "lines"))
+    return _counted(submission, Cost("executed lines"), "lines", "lines", sum)
 
 
 class counting(Generic[P, R]):

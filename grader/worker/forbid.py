@@ -122,6 +122,11 @@ class ForbidGuard:
             self._torch.remove()
             self._torch = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has to be watched while the submission runs: imports and attributes are refused anyway."""
+        return not self._waiting and not self._methods.is_watching and self._torch is None
+
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Around everything that the submission runs: its import, each call, each step of a generator of its."""

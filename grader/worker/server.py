@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import ctypes
 import dataclasses
-import inspect
 import linecache
 import sys
 import threading
-import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from grader.worker import own_code, wire
+from grader.worker.inspection import attribute, crosses_by_value, method_names, named_arguments, public_names
+from grader.worker.judge_objects import JudgeObject, stand_in
 from grader.worker.probes import remember_threads
 from grader.worker.probes.pause import paused
+from grader.worker.raised import describe
 from grader.worker.wire import OBJECT, RECORD, Packer, Unpacker
 
 Ask = Callable[[bytes], bytes]
 """Sends the judge a message and returns its answer (handling what the judge asks meanwhile)."""
-
-_MESSAGE_LIMIT = 4000
 
 
 class Server:
@@ -56,7 +54,7 @@ class Server:
         if not by_value:
             value = value.value
         kind = type(value)
-        if by_value and dataclasses.is_dataclass(value) and not isinstance(value, type) and _crosses_by_value(kind):
+        if by_value and dataclasses.is_dataclass(value) and not isinstance(value, type) and crosses_by_value(kind):
             names = [field.name for field in dataclasses.fields(value)]
             present = [name for name in names if hasattr(value, name)]
             return RECORD, [kind.__name__, present, [getattr(value, name) for name in present]]
@@ -66,15 +64,13 @@ class Server:
             self._next += 1
             self._objects[number] = value
             self._numbers[id(value)] = number
-        return OBJECT, ["worker", number, kind.__name__, _method_names(value)]
+        return OBJECT, ["worker", number, kind.__name__, method_names(value)]
 
     def resolve(self, payload: list[Any]) -> Any:
         """The submission's own object, or a proxy of the judge's."""
         if payload[0] == "worker":
             return self._objects[payload[1]]
-        if payload[2] == "iterator":
-            return JudgeIterator(self, payload)
-        return JudgeCollection(self, payload) if "__len__" in payload[3] else JudgeObject(self, payload)
+        return stand_in(self, payload)
 
     def record(self, type_name: str, fields: dict[str, Any]) -> Any:
         """An instance of one of the submission's dataclasses, without running its __init__ again."""
@@ -105,9 +101,9 @@ class Server:
         except _Raised as raised:
             reply["error"] = raised.description
         except wire.WireError as error:
-            reply["error"] = _describe(TypeError(f"the result cannot be handed over: {error}"), self._filename)
+            reply["error"] = describe(TypeError(f"the result cannot be handed over: {error}"), self._filename)
         except BaseException as error:
-            reply["error"] = _describe(error, self._filename)
+            reply["error"] = describe(error, self._filename)
         if packer.outputs:
             self._keep_graph(reply, packer, unpacker)
         if "value" in reply:
@@ -117,10 +113,8 @@ class Server:
         return wire.frame(packer.pack(["reply", reply]), packer.buffers)
 
     def _keep_graph(self, reply: dict[str, Any], packer: Packer, unpacker: Unpacker) -> None:
-        import torch
-
         outputs = list(packer.outputs)
-        reply["outputs"] = [packer.tensor_payload(tensor, torch) for tensor in outputs]
+        reply["outputs"] = [packer.tensor_payload(tensor) for tensor in outputs]
         reply["graph"] = self._next
         self._graphs[self._next] = (outputs, list(unpacker.leaves))
         self._next += 1
@@ -148,38 +142,31 @@ class Server:
         module.__file__ = filename
         self._module = module
         sys.modules[name] = module
-        with self._running(reply):
-            if options["kind"] in ("numpy", "python"):
-                from grader.worker.probes.products import compiled
-
-                code = compiled(source, filename, module.__dict__)
-            else:
-                # dont_inherit: the flags of this file (annotations) are not the submission's.
-                code = compile(source, filename, "exec", dont_inherit=True)
-            exec(code, module.__dict__)
-        return _public_names(module)
+        self._run(reply, lambda: _execute(source, filename, module, options["kind"]))
+        return public_names(module)
 
     def _do_get(self, reply: dict[str, Any], unpacker: Unpacker, target: Any, name: str) -> Any:
-        with self._running(reply):
-            return getattr(self._module if target is None else target, name)
+        return self._run(reply, lambda: getattr(self._module if target is None else target, name))
 
     def _do_set(self, reply: dict[str, Any], unpacker: Unpacker, target: Any, name: str, value: Any) -> None:
-        with self._running(reply):
-            setattr(target, name, value)
+        self._run(reply, lambda: setattr(target, name, value))
 
     def _do_call(
         self, reply: dict[str, Any], unpacker: Unpacker, target: Any, name: str, packed: bytes, options: dict[str, Any]
     ) -> Any:
         args, kwargs = unpacker.unpack(packed)
+
+        def call() -> Any:
+            function = attribute(self._module if target is None else target, name)
+            if not options:
+                return function(*args, **kwargs)
+            with self._measuring(reply, options, function, args, kwargs) as returned:
+                value = function(*args, **kwargs)
+                returned(value)
+                return value
+
         try:
-            with self._running(reply):
-                function = _attribute(self._module if target is None else target, name)
-                if not options:
-                    return function(*args, **kwargs)
-                with self._measuring(reply, options, function, args, kwargs) as returned:
-                    value = function(*args, **kwargs)
-                    returned(value)
-                    return value
+            return self._run(reply, call)
         finally:
             self._note_changes(reply, unpacker, packed, args, kwargs)
 
@@ -189,7 +176,7 @@ class Server:
         """Tells the judge which arguments the call changed: packing is canonical, so other bytes are other values."""
         after = Packer(self, grads=False)
         with contextlib.suppress(wire.WireError):
-            tree = after.pack([args, kwargs])
+            tree = after.pack([list(args), kwargs])
             buffers = unpacker.buffers[: len(after.buffers)]
             if tree == packed and after.buffers == buffers:
                 return
@@ -211,21 +198,28 @@ class Server:
     def _do_next(
         self, reply: dict[str, Any], unpacker: Unpacker, iterator: Iterator[Any], options: dict[str, Any]
     ) -> tuple[bool, Any]:
-        with self._running(reply), self._measuring(reply, options, None, (), {}) as returned:
-            try:
-                value = next(iterator)
-            except StopIteration:
-                return False, None
-            returned(value)
-            return True, value
+        def advance() -> tuple[bool, Any]:
+            with self._measuring(reply, options, None, (), {}) as returned:
+                try:
+                    value = next(iterator)
+                except StopIteration:
+                    return False, None
+                returned(value)
+                return True, value
+
+        step: tuple[bool, Any] = self._run(reply, advance)
+        return step
 
     def _do_many(
         self, reply: dict[str, Any], unpacker: Unpacker, name: str, calls: list[Any], options: dict[str, Any]
     ) -> list[Any]:
-        with self._running(reply):
-            function = _attribute(self._module, name)
+        def call_all() -> list[Any]:
+            function = attribute(self._module, name)
             with self._measuring(reply, options, None, (), {}):
                 return [function(*args, **kwargs) for args, kwargs in calls]
+
+        results: list[Any] = self._run(reply, call_all)
+        return results
 
     def _do_prop(self, reply: dict[str, Any], unpacker: Unpacker, source: str, name: str, args: Any) -> Any:
         """Builds a test's helper here: an object that holds no secret, so that calls to it need no round trip."""
@@ -245,9 +239,13 @@ class Server:
         pairs = [
             (output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if gradient is not None
         ]
-        with self._running(reply), self._measuring(reply, options, None, (), {}):
-            if pairs:
+
+        def seeded() -> None:
+            with self._measuring(reply, options, None, (), {}):
                 backward(*zip(*pairs, strict=True))
+
+        if pairs:
+            self._run(reply, seeded)
         return [None if leaf.grad is None else leaf.grad.detach() for leaf in leaves]
 
     def _do_release(self, reply: dict[str, Any], unpacker: Unpacker, objects: list[int], graphs: list[int]) -> None:
@@ -262,23 +260,21 @@ class Server:
         from grader.worker.kernels.compile import compile_launches
 
         args, kwargs = unpacker.unpack(packed)
-        with self._running(reply):
-            function = _attribute(self._module, name)
-            return compile_launches(lambda: function(*args, **kwargs), filename=self._filename)
+        function = attribute(self._module, name)
+        return self._run(reply, lambda: compile_launches(lambda: function(*args, **kwargs), filename=self._filename))
 
     # -- around the submission's code ---------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _running(self, reply: dict[str, Any]) -> Iterator[None]:
-        """Turns whatever the submission raises into a description, and flushes what it printed."""
+    def _run(self, reply: dict[str, Any], work: Callable[[], Any]) -> Any:
+        """Runs something of the submission's: whatever it raises becomes a description, what it printed is flushed."""
         guard = self._guard
         try:
-            with guard.active() if guard is not None else contextlib.nullcontext():
-                yield
-        except _Raised:
-            raise
+            if guard is None or guard.is_idle:
+                return work()
+            with guard.active():
+                return work()
         except BaseException as error:
-            raise _Raised(_describe(error, self._filename)) from None
+            raise _Raised(describe(error, self._filename)) from None
         finally:
             if guard is not None and guard.hits:
                 reply["forbidden"] = [str(hit) for hit in guard.hits]
@@ -314,7 +310,7 @@ class Server:
                 measured: dict[str, Any] = {}
                 # Registered first, so it runs last, when the probes have written their summaries.
                 stack.callback(lambda: reply.update(measured={k: v for k, v in measured.items() if k != "value"}))
-                arguments = _named_arguments(function, args, kwargs)
+                arguments = named_arguments(function, args, kwargs)
                 results = stack.enter_context(probes.opened(options["measure"], self._filename, arguments, measured))
                 returned = partial(results.__setitem__, "value")
             yield returned
@@ -324,7 +320,7 @@ class Server:
         with self._lock:
             with paused():  # what packing does with tensors is no cost of the submission's
                 packer = Packer(self)
-                tree = packer.pack(["callback", payload[1], method, packer.pack([args, kwargs])])
+                tree = packer.pack(["callback", payload[1], method, packer.pack([list(args), kwargs])])
                 content = wire.frame(tree, packer.buffers)
             answer = self._ask(content)
             with paused():
@@ -338,50 +334,6 @@ class Server:
             if isinstance(kind, type) and issubclass(kind, Exception):
                 raise kind(message)
         raise RuntimeError(message)
-
-
-class JudgeObject:
-    """The worker's end of a function, or an object with methods, that a test passed in."""
-
-    def __init__(self, server: Server, payload: list[Any]) -> None:
-        self._server = server
-        self._payload = payload
-        self.__name__ = payload[2]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._server.call_judge(self._payload, "__call__", args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        payload = self.__dict__.get("_payload", ["", 0, "", []])
-        if name in payload[3]:
-            return lambda *args, **kwargs: self._server.call_judge(payload, name, args, kwargs)
-        raise AttributeError(f"this {payload[2]} has no attribute {name!r}")
-
-    def __deepcopy__(self, memo: Any) -> JudgeObject:
-        return self
-
-
-class JudgeCollection(JudgeObject):
-    """The worker's end of an object with a length and items."""
-
-    def __len__(self) -> int:
-        return int(self._server.call_judge(self._payload, "__len__", (), {}))
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._server.call_judge(self._payload, "__getitem__", (key,), {})
-
-
-class JudgeIterator(JudgeObject):
-    """The worker's end of an iterator that a test passed in."""
-
-    def __iter__(self) -> JudgeIterator:
-        return self
-
-    def __next__(self) -> Any:
-        going, value = self._server.call_judge(self._payload, "__next__", (), {})
-        if not going:
-            raise StopIteration
-        return value
 
 
 class Handed:
@@ -398,64 +350,20 @@ class _Raised(BaseException):
         self.description = description
 
 
+def _execute(source: str, filename: str, module: types.ModuleType, kind: str) -> None:
+    """The top level of a submission."""
+    if kind in ("numpy", "python"):
+        from grader.worker.probes.products import compiled
+
+        code = compiled(source, filename, module.__dict__)
+    else:
+        # dont_inherit: the flags of this file (annotations) are not the submission's.
+        code = compile(source, filename, "exec", dont_inherit=True)
+    exec(code, module.__dict__)
+
+
 def _ignore(value: Any) -> None:
     """Where nobody measures, nobody needs the result."""
-
-
-def _attribute(target: Any, name: str) -> Any:
-    """A method by name; `name` may be dotted, for a method of a class or a static method."""
-    for part in name.split("."):
-        target = getattr(target, part)
-    return target
-
-
-def _crosses_by_value(kind: type) -> bool:
-    """Frozen dataclasses, and those without methods of their own: nothing is lost when they are copied."""
-    if kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        return True
-    return not any(
-        inspect.isfunction(member) and not (name.startswith("__") and name.endswith("__"))
-        for base in kind.__mro__
-        for name, member in vars(base).items()
-    )
-
-
-def _method_names(value: Any) -> list[str]:
-    """Names that the judge may call without asking first whether they are methods."""
-    found: set[str] = set()
-    kind = value if isinstance(value, type) else type(value)
-    for base in kind.__mro__:
-        for name, member in list(vars(base).items()):
-            if isinstance(member, types.FunctionType | classmethod | staticmethod | types.BuiltinFunctionType) or (
-                not isinstance(member, type) and callable(member) and inspect.isroutine(member)
-            ):
-                found.add(name)
-    with contextlib.suppress(Exception):
-        found -= set(vars(value)) if not isinstance(value, type) else set()
-    return sorted(found)
-
-
-def _public_names(module: types.ModuleType) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for name, value in list(vars(module).items()):
-        if name.startswith("_"):
-            continue
-        own = getattr(value, "__module__", module.__name__) == module.__name__
-        if isinstance(value, type):
-            names[name] = "class" if own else "imported"
-        elif callable(value):
-            names[name] = "function" if own else "imported"
-        else:
-            names[name] = "value"
-    return names
-
-
-def _named_arguments(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by the names of the function's own signature, as far as they can be bound."""
-    try:
-        return dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        return {**{str(i): value for i, value in enumerate(args)}, **kwargs}
 
 
 def _hide_the_grader() -> None:
@@ -464,63 +372,11 @@ def _hide_the_grader() -> None:
         sys.modules[name] = None  # type: ignore[assignment]
 
 
-def _describe(error: BaseException, filename: str) -> dict[str, Any]:
-    """Type, message and the learner's own lines of a traceback, as plain data."""
-    try:
-        message = str(error)[:_MESSAGE_LIMIT]
-    except BaseException:
-        message = "(its message could not be made)"
-    description = {
-        "type": type(error).__name__,
-        "bases": [kind.__name__ for kind in type(error).__mro__],
-        "message": message,
-        "traceback": _own_lines(error, filename),
-    }
-    if isinstance(error, SyntaxError) and error.filename == filename:
-        description["message"] = error.msg or "invalid syntax"
-        description["traceback"] = "".join(traceback.format_exception_only(error)).rsplit("\n", 2)[0].rstrip()
-    return description
-
-
-def _own_lines(error: BaseException, filename: str) -> str:
-    try:
-        frames = [entry for entry in traceback.extract_tb(error.__traceback__) if entry.filename == filename]
-    except BaseException:
-        return ""
-    if len(frames) > 12:
-        skipped = len(frames) - 9
-        shown: list[Any] = [*frames[:4], skipped, *frames[-5:]]
-    else:
-        shown = list(frames)
-    lines = []
-    for entry in shown:
-        if isinstance(entry, int):
-            lines.append(f"  ... {entry} more lines ...")
-        else:
-            lines.append(f'  File "{entry.filename}", line {entry.lineno}, in {entry.name}\n    {entry.line}')
-    return "\n".join(lines)
-
-
 def _shared(packer: Packer, unpacker: Unpacker) -> list[tuple[int, int]]:
     """(buffer of the result, buffer of an argument) wherever the two are the same memory."""
-    if not packer.owners or not unpacker.owners:
-        return []
-    spans = []
-    for index, owner in unpacker.owners.items():
-        if isinstance(owner, bytearray):
-            start = ctypes.addressof((ctypes.c_char * len(owner)).from_buffer(owner)) if owner else 0
-            spans.append((index, start, start + len(owner)))
-        else:
-            spans.append((index, owner.data_ptr(), owner.data_ptr() + owner.nbytes()))
-    found: list[tuple[int, int]] = []
-    for index, owner in enumerate(packer.owners):
-        if hasattr(owner, "data_ptr"):
-            low = owner.data_ptr()
-            high = low + owner.nbytes()
-        elif hasattr(owner, "__array_interface__"):
-            low = owner.__array_interface__["data"][0]
-            high = low + owner.nbytes
-        else:
-            continue
-        found.extend((index, other) for other, start, end in spans if low < end and start < high)
-    return found
+    return [
+        (index, other)
+        for index, (low, high) in enumerate(packer.spans)
+        for other, (start, end) in unpacker.spans.items()
+        if low < end and start < high
+    ]

@@ -20,7 +20,7 @@ from grader.judge.hosts import Home, Hosts
 from grader.judge.proxies import Handle
 from grader.judge.session import Session
 from grader.judge.submission import Submission
-from grader.testing import fresh, in_place, raises, require
+from grader.testing import dispatched, flops, fresh, in_place, raises, require
 from grader.testing.failure import CheckFailed
 from grader.testing.foreign import Foreign
 
@@ -496,6 +496,13 @@ class Doubler:
 
     def __call__(self, x: int) -> int:
         return x * self.factor
+
+
+def test_one_call_is_counted_for_every_block_that_is_open(submission: Submission) -> None:
+    with dispatched(submission) as operations, flops(submission) as products:
+        submission.linear(torch.ones(2, 3), torch.ones(3, 5))
+    assert ("aten.mm", 10) in operations.ops
+    assert products.value == 60
 
 
 def test_props_live_in_the_worker(submission: Submission) -> None:

@@ -40,6 +40,11 @@ class MethodCalls:
         self._names.add(found.attribute)
         return "calling it"
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether any method is refused."""
+        return bool(self._methods)
+
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Watches the calls of this thread (from Python 3.12 on: of all threads)."""
