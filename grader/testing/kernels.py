@@ -120,17 +120,20 @@ class Violations:
     """Elements that two programs of a launch store, or that one reads and another stores."""
     never_written: tuple[str, ...] = ()
     """Elements of a result from torch.empty that no kernel stored to."""
+    host_writes: tuple[str, ...] = ()
+    """Memory that host code wrote by another way than torch, as through `.numpy()`: no GPU's memory can be."""
 
     def __iter__(self) -> Iterator[str]:
-        yield from (*self.out_of_bounds, *self.races, *self.never_written)
+        yield from (*self.out_of_bounds, *self.races, *self.never_written, *self.host_writes)
 
     def __len__(self) -> int:
-        return len(self.out_of_bounds) + len(self.races) + len(self.never_written)
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True)
 class HostOp:
-    """A torch operation of the wrapper outside of its launches (kind "inside": in the body of a kernel)."""
+    """A torch operation of the wrapper outside of its launches (kind "inside": in the body of a kernel), or a tensor
+    that it took to the host or from there."""
 
     name: str
     numel: int
@@ -255,8 +258,13 @@ class KernelRun:
     @cached_property
     def violations(self) -> Violations:
         """>>> run.violations.never_written"""
-        kinds = ("out_of_bounds", "races", "never_written")
+        kinds = ("out_of_bounds", "races", "never_written", "host_writes")
         return Violations(*(tuple(_distinct(s for each in self.summaries for s in each[kind])) for kind in kinds))
+
+    @cached_property
+    def unstored(self) -> list[str]:
+        """Results that no launch stored to, by name: neither an argument nor a tensor from before the call."""
+        return _distinct(name for summary in self.summaries for name in summary["unstored"])
 
     @cached_property
     def host_ops(self) -> list[HostOp]:
@@ -316,8 +324,9 @@ def interpreted(
     large number), and what torch.empty returns is filled with NaN. A right kernel gives the same results. "random": the
     same in a random order of programs.
 
-    Addresses outside of the tensors and races between programs fail the check by themselves; `violations="report"`
-    leaves them to the test. `trace=False` saves time where `accesses` are not needed.
+    Addresses outside of the tensors, races between programs and memory that host code wrote by another way than torch
+    fail the check by themselves; `violations="report"` leaves them to the test. `trace=False` saves time where
+    `accesses` are not needed.
 
     >>> with interpreted(submission, hostile=True):
     ...     close(submission.softmax(x), x.double().softmax(-1))
@@ -355,7 +364,7 @@ def _kernel_summaries(measured: _Measurement | None) -> list[Mapping[str, Any]]:
 def _raise_violations(run: KernelRun, failure: CheckFailed | None) -> None:
     __tracebackhide__ = True
     found = run.violations
-    said = [*found.out_of_bounds, *found.races]
+    said = [*found.out_of_bounds, *found.races, *found.host_writes]
     if not said:
         return
     raise CheckFailed(
@@ -364,28 +373,42 @@ def _raise_violations(run: KernelRun, failure: CheckFailed | None) -> None:
         got=failure.got if failure else "",
         expected=failure.expected if failure else "",
         where=failure.where if failure else "",
-        aspect="out of bounds" if found.out_of_bounds else "race",
+        aspect="out of bounds" if found.out_of_bounds else "race" if found.races else "host write",
     ) from failure
 
 
 def launches_only(run: KernelRun, *names: str) -> None:
     """Fail the check if the wrapper did anything but allocate, view, fill what it allocated, and launch.
 
-    `names` are arguments whose copy the message should point out first.
+    What it returns must have been stored by launches (or be an argument). `names` are arguments that launches must have
+    loaded from where they lie; the message points a copy of one out first.
 
     >>> launches_only(run, "q", "k", "v")
     """
     __tracebackhide__ = True
     work = [op for op in run.host_ops if op.kind not in HARMLESS]
     if not work:
+        _require_kernels_work(run, names)
         return
     work.sort(key=lambda op: not any(_inside(source, name) for source in op.sources for name in names))
     listed = "; ".join(_distinct(map(str, work))[:4])
     if work[0].kind == "inside":
         message = f"torch computes inside a kernel, which a GPU cannot do: {listed}"
     else:
-        message = f"the wrapper should only allocate, view and launch, but torch works too: {listed}"
+        message = f"the wrapper should only allocate, view and launch, but it does more: {listed}"
     raise CheckFailed(message, aspect="work outside of kernels")
+
+
+def _require_kernels_work(run: KernelRun, names: Iterable[str]) -> None:
+    __tracebackhide__ = True
+    if not run.launches:
+        raise CheckFailed("no kernel was launched", aspect="no launch")
+    if run.unstored:
+        results = " and ".join(f"`{name}`" for name in run.unstored)
+        raise CheckFailed(f"no kernel stored anything in {results}", aspect="work outside of kernels")
+    for name in names:
+        if not run.loaded(name):
+            raise CheckFailed(f"no kernel loaded anything from `{name}`", aspect="work outside of kernels")
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ python kernel_examples.py compile > evidence.json
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -338,6 +340,84 @@ def strays(x: Tensor, y: Tensor) -> Tensor:
 
 
 @triton.jit
+def copy_kernel(x, y, n, BLOCK: tl.constexpr):
+    offset = tl.arange(0, BLOCK)
+    tl.store(y + offset, tl.load(x + offset, mask=offset < n, other=0.0), mask=offset < n)
+
+
+def copied(x: Tensor, y: Tensor) -> Tensor:
+    copy_kernel[(1,)](x, y, x.numel(), BLOCK=triton.next_power_of_2(x.numel()))
+    return y
+
+
+TABLE = torch.arange(16.0)
+NUMPY_TABLE = TABLE.numpy()
+
+
+def constants(x: Tensor) -> Tensor:
+    """Tables from before the call, a table made in it, memory filled by torch: all harmless."""
+    y = torch.zeros(3, 16)
+    copied(TABLE, y[0])
+    copied(torch.tensor([0.5] * 16), y[1])
+    copied(x, y[2])
+    return y
+
+
+def written_after(x: Tensor) -> Tensor:
+    y = copied(x, torch.empty_like(x))
+    np.copyto(np.ctypeslib.as_array((ctypes.c_float * 16).from_address(y.data_ptr())), 2.0)
+    return y
+
+
+def written_before(x: Tensor) -> Tensor:
+    made = torch.empty_like(x)
+    ctypes.memset(made.data_ptr(), 0, 4)
+    return copied(made, torch.empty_like(x))
+
+
+def argument_written(x: Tensor) -> Tensor:
+    ctypes.memset(x.data_ptr(), 0, 4)
+    return copied(x, torch.empty_like(x))
+
+
+def table_written(x: Tensor) -> Tensor:
+    NUMPY_TABLE[1] += 1.0
+    return copied(TABLE, torch.empty_like(x))
+
+
+def through_numpy(x: Tensor) -> Tensor:
+    y = copied(x, torch.empty_like(x))
+    y.numpy()[:] = 2.0
+    return y
+
+
+def copy_of_the_hosts(x: Tensor) -> Tensor:
+    values = bytearray((ctypes.c_char * 64).from_address(x.data_ptr()))
+    return copied(torch.frombuffer(values, dtype=torch.float32), torch.empty_like(x))
+
+
+def result_of_the_hosts(x: Tensor) -> Tensor:
+    copied(x, torch.empty_like(x))
+    return torch.frombuffer(bytearray(64), dtype=torch.float32)
+
+
+def nothing_stored(x: Tensor) -> Tensor:
+    copied(x, torch.empty_like(x))
+    return torch.full_like(x, 3.0)
+
+
+def many_values_from_python(x: Tensor) -> Tensor:
+    copied(x, torch.empty_like(x))
+    return copied(torch.tensor([1.0] * 300), torch.empty(300))
+
+
+def work_in_the_grid(x: Tensor) -> Tensor:
+    y = torch.empty_like(x)
+    copy_kernel[lambda meta: (1, int(x.sum()) * 0 + 1)](x, y, 16, BLOCK=16)
+    return y
+
+
+@triton.jit
 def breaks_kernel(x, n):
     for i in range(n):
         if i > 3:
@@ -412,6 +492,22 @@ def interpret() -> dict[str, Any]:
         "either": watched(either_of_two, {"x": torch.ones(16), "y": torch.ones(16)}),
         "by_table": watched(by_table, {"rows": [torch.ones(8), torch.ones(8)]}),
         "strays": watched(strays, {"x": torch.ones(16), "y": torch.ones(16)}),
+        **{
+            call.__name__: watched(call, {"x": torch.ones(16)})
+            for call in (
+                constants,
+                written_after,
+                written_before,
+                argument_written,
+                table_written,
+                through_numpy,
+                copy_of_the_hosts,
+                result_of_the_hosts,
+                nothing_stored,
+                many_values_from_python,
+                work_in_the_grid,
+            )
+        },
         "batched": watched(softmax, {"x": torch.ones(300, 1)}, order="random", seed=5),
     }
     seen["values"] = values = {}

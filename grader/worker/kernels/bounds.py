@@ -41,7 +41,7 @@ class Faults:
         for place, lanes in self.lanes.items():
             elements = f"{lanes:,} element{'' if lanes == 1 else 's'}"
             where = (
-                f"{place.side} of {_named(place.memory)}"
+                f"{place.side} of {named(place.memory)}"
                 if place.memory is not None
                 else "at addresses that belong to no tensor"
             )
@@ -60,6 +60,7 @@ def nearest(low: int, high: int, memories: Iterable[Memory]) -> Memory | None:
     return best
 
 
-def _named(memory: Memory) -> str:
+def named(memory: Memory) -> str:
+    """A storage as a sentence says it."""
     label = memory.label()
     return "a temporary tensor" if label == TEMPORARY else f"`{label}`"

@@ -87,9 +87,18 @@ def _watch_launches(patches: _Patches, interpreter: Any, recorder: Recorder) -> 
     run, restore = executor.__call__, executor._restore_args_dev
     set_grid, set_program = builder.set_grid_dim, builder.set_grid_idx
 
+    def asking(grid: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            with recorder.outside_of_launch():
+                return grid(*args, **kwargs)
+
+        return ask
+
     def launch(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.begin_launch(self.fn.__name__, list(_tensors([*args, *kwargs.values()])))
         try:
+            if callable(self.grid):
+                self.grid = asking(self.grid)
             # A GPU does not warn; the interpreter's numpy would, at every overflow and every NaN.
             with np.errstate(all="ignore"):
                 return run(self, *args, **kwargs)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from grader.worker.kernels.contents import Contents
 from grader.worker.kernels.memory import MemoryMap, storage_of
 from grader.worker.probes.pause import state as pause
 
@@ -42,6 +43,13 @@ FILLED = frozenset(
     }
 )
 FILLS = frozenset({"fill_", "zero_"})
+LIFTS = frozenset({"lift", "lift_fresh"})
+"""How torch.tensor and torch.from_numpy bring in values."""
+
+MOST_LIFTED = {True: 256, False: 4096}
+"""Values that a call may bring in from Python, floating or not: tables of constants, offsets, addresses, no results."""
+
+FOREIGN = "a tensor over host memory (as torch.frombuffer makes)"
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class HostOp:
     """One torch operation between the launches."""
 
     name: str
-    """As torch dispatches it, such as "aten.clone"."""
+    """As torch dispatches it, such as "aten.clone"; or what else the host did, such as "Tensor.numpy"."""
     numel: int
     """Elements of the memory it allocated (0: it made a view or worked in place)."""
     kind: str
@@ -62,14 +70,18 @@ class HostOp:
 class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records torch operations outside of launches and makes new tensors known to the map."""
 
-    def __init__(self, memories: MemoryMap, state: Callable[[], str], line: Callable[[], int]) -> None:
+    def __init__(
+        self, memories: MemoryMap, contents: Contents, state: Callable[[], str], line: Callable[[], int]
+    ) -> None:
         """`state` says where we are: "host", "launch" (the interpreter's own work: ignored) or "kernel"."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.memories = memories
+        self.contents = contents
         self.state = state
         self.line = line
         self.on_empty: Callable[[torch.Tensor], None] | None = None
         self.ops: list[HostOp] = []
+        self._lifted = {True: 0, False: 0}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -83,6 +95,19 @@ class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if state != "launch" and not pause.depth:
             self._record(func, args, kwargs or {}, out, state)
         return out
+
+    def read_out(self, name: str, tensor: torch.Tensor) -> None:
+        """A tensor's values were handed to code outside of torch."""
+        state = self.state()
+        if state == "launch" or pause.depth:
+            return
+        memory = self.memories.at(tensor)
+        sources = () if memory is None or memory.made_in_call else tuple(sorted({view.name for view in memory.views}))
+        self.ops.append(HostOp(name, 0, "inside" if state == "kernel" else "compute", self.line(), sources))
+
+    def foreign(self, tensor: torch.Tensor) -> None:
+        """A launch was given, or the wrapper returned, memory that is no argument's and that torch did not make."""
+        self.ops.append(HostOp(FOREIGN, tensor.numel(), "compute", self.line(), ()))
 
     def _record(self, func: Any, args: Any, kwargs: Any, out: Any, state: str) -> None:
         base = func._schema.name.partition("::")[2]
@@ -99,12 +124,22 @@ class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.memories.add(tensor, made_in_call=True, empty=base in EMPTY)
             if base in EMPTY and self.on_empty is not None:
                 self.on_empty(tensor)
+        if base in LIFTS:
+            for tensor in inputs:
+                if self.memories.at(tensor) is None and self.contents.adopt(tensor) is None:
+                    allocated += tensor.numel()
+                    self.memories.add(tensor, made_in_call=True)
         kind = self._kind(func, base, args, allocated)
+        for tensor in _tensors([out]) if allocated else ():
+            memory = self.memories.at(tensor)
+            if memory is not None:
+                self.contents.remember(memory)
         if func._schema.is_mutable:
             for tensor in _written(func, args, kwargs):
-                memory = self.memories.at(tensor)
+                memory = self.memories.add(tensor)
                 if memory is not None:
                     memory.empty = False
+                    self.contents.remember(memory)
         if state == "kernel":
             kind = "inside"
         sources = tuple(sorted({view.name for memory in touched if not memory.made_in_call for view in memory.views}))
@@ -118,6 +153,10 @@ class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 memory = self.memories.at(args[0])
                 return "fill" if args[0].numel() == 0 or (memory is not None and memory.made_in_call) else "compute"
             return "compute"
+        if base in LIFTS and allocated:
+            floating = bool(args[0].dtype.is_floating_point or args[0].dtype.is_complex)
+            self._lifted[floating] += allocated
+            return "allocation" if self._lifted[floating] <= MOST_LIFTED[floating] else "compute"
         returns_alias = any(r.alias_info is not None for r in func._schema.returns) or base in {"_unsafe_view", "lift"}
         return "view" if returns_alias and not allocated else "compute"
 

@@ -25,11 +25,14 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from grader.worker.kernels import hooks, hostile, repairs
-from grader.worker.kernels.bounds import DESCRIPTOR_VERBS, VERBS, Faults, Place, nearest
+from grader.worker.kernels.bounds import DESCRIPTOR_VERBS, VERBS, Faults, Place, named, nearest
+from grader.worker.kernels.contents import Contents
 from grader.worker.kernels.host_ops import HostTrace
-from grader.worker.kernels.memory import TEMPORARY, Memory, MemoryMap, named_tensors
+from grader.worker.kernels.memory import TEMPORARY, Memory, MemoryMap, named_tensors, storage_of
+from grader.worker.kernels.readouts import ReadoutTrace
 from grader.worker.kernels.shape_of_access import SECTOR, layout
 from grader.worker.kernels.simulated_gpu import stand_in
 from grader.worker.kernels.tally import BATCH, Access, Race, Tally
@@ -94,6 +97,7 @@ class Recorder:
         self.seed = seed
         self.tracing = trace
         self.memories = MemoryMap()
+        self.contents = Contents(self.memories)
         self.names: list[str] = []
         self.launches: list[Launch] = []
         self.faults = Faults()
@@ -106,7 +110,9 @@ class Recorder:
         self.unguarded: dict[int, int] = {}
         self.atomics: dict[Memory, int] = {}
         self.results: list[Memory] = []
-        self.host = HostTrace(self.memories, self._state, self.line)
+        self.host = HostTrace(self.memories, self.contents, self._state, self.line)
+        self.unstored: list[str] = []
+        self.foreign_results: list[str] = []
         if hostile_memory:
             self.host.on_empty = hostile.spoil
         self._launch: Launch | None = None
@@ -125,6 +131,7 @@ class Recorder:
                 self.names.append(expression)
                 if tensor.numel():
                     self.memories.name(expression, tensor)
+        self.contents.begin()
 
     def name_results(self, results: Mapping[str, object]) -> None:
         """Name what the call returned. Tensors that live in an argument's storage keep the argument's name."""
@@ -132,6 +139,12 @@ class Recorder:
             for expression, tensor in named_tensors(name, value):
                 self.names.append(expression)
                 memory = self.memories.at(tensor)
+                if memory is None:
+                    if storage_of(tensor) is not None and self.contents.adopt(tensor) is None:
+                        self.host.foreign(tensor)
+                        self.foreign_results.append(expression)
+                elif memory.made_in_call and memory.stores is None and tensor.numel():
+                    self.unstored.append(expression)
                 if memory is None or (memory.views and memory not in self.results) or not tensor.numel():
                     continue
                 self.memories.name(expression, tensor)
@@ -143,13 +156,33 @@ class Recorder:
     def begin_launch(self, kernel: str, tensors: list[Any]) -> Launch:
         launch = Launch(len(self.launches), kernel)
         for tensor in tensors:
-            memory = self.memories.add(tensor)
+            memory = self.memories.at(tensor)
+            if memory is not None:
+                self.contents.compare(memory)
+            else:
+                memory = self.contents.adopt(tensor) or self._foreign(tensor)
             if memory is not None and memory not in launch.passed:
                 launch.passed.append(memory)
         self.launches.append(launch)
         self._launch = launch
         self._waiting = 0
         return launch
+
+    def _foreign(self, tensor: torch.Tensor) -> Memory | None:
+        memory = self.memories.add(tensor)
+        if memory is not None:
+            self.host.foreign(tensor)
+            self.contents.remember(memory)
+        return memory
+
+    @contextmanager
+    def outside_of_launch(self) -> Iterator[None]:
+        """Inside of a launch the interpreter calls back the wrapper's own code, to learn the grid."""
+        launch, self._launch = self._launch, None
+        try:
+            yield
+        finally:
+            self._launch = launch
 
     def set_grid(self, x: int, y: int, z: int) -> None:
         launch = self._launch
@@ -186,6 +219,8 @@ class Recorder:
             for kind, counted in (("loaded", tally.loads), ("stored", tally.stores)):
                 if counted is not None:
                     launch.traffic.append((kind, memory, self._condensed(memory, counted)))
+            if tally.stores is not None:
+                self.contents.remember(memory)
         launch.tallies.clear()
 
     def _condensed(
@@ -353,7 +388,8 @@ class Recorder:
         largest_block (shape); dots [[batch, m, n, k, type of a, type of b, type of the accumulator, how often]];
         accesses {rows, cut}, a row being [launch, program, kind, name, shape, run, axis, first element, elements,
         itemsize, line, sectors, ideal sectors];
-        unguarded [[line, lanes]]; out_of_bounds, races, never_written (sentences);
+        unguarded [[line, lanes]]; out_of_bounds, races, never_written, host_writes (sentences);
+        unstored (names of results that no launch stored to);
         host_ops [[name, numel, kind, line, sources]].
         """
         import triton
@@ -379,6 +415,8 @@ class Recorder:
             "out_of_bounds": self.faults.sentences(),
             "races": [_race_sentence(kernel, memory, race) for kernel, memory, race in self.races],
             "never_written": self._never_written(),
+            "host_writes": self._host_writes(),
+            "unstored": [*self.unstored, *self.foreign_results],
             "host_ops": [[op.name, op.numel, op.kind, op.line, list(op.sources)] for op in self.host.ops],
         }
 
@@ -404,6 +442,18 @@ class Recorder:
                  itemsize, line, sectors, ideal]
             )  # fmt: skip
         return rows
+
+    def _host_writes(self) -> list[str]:
+        said = [
+            f"{named(memory)} was changed by host code: it holds what neither a kernel nor a torch operation wrote"
+            for memory in self.contents.changed
+        ]
+        if self.launches:
+            said += [
+                f"`{name}` is memory of the host's (as torch.frombuffer takes it): no kernel stored it"
+                for name in self.foreign_results
+            ]
+        return list(dict.fromkeys(said))
 
     def _never_written(self) -> list[str]:
         said = []
@@ -445,8 +495,9 @@ def record(
     prepare()
     recorder = Recorder(filename=filename, order=order, hostile_memory=hostile, seed=seed, trace=trace)
     recorder.name_arguments(arguments)
-    with hooks.installed(recorder), recorder.host:
+    with hooks.installed(recorder), recorder.host, ReadoutTrace(recorder.host.read_out):
         yield recorder
+    recorder.contents.compare_all()
 
 
 def _launch_summary(launch: Launch) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class Memory:
     views: list[View] = field(default_factory=list)
     loads: Cells | None = None
     stores: Cells | None = None
+    content: bytes | None = None
+    """A digest of what it held when somebody who may had last written to it (see `contents`)."""
 
     @property
     def end(self) -> int:
