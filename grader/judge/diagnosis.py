@@ -32,9 +32,14 @@ if TYPE_CHECKING:
     from grader.judge.judge import Judge
 
 SECONDS = 20.0
-"""For all replays of one exercise; what is not found by then is not named."""
+"""For all replays of one exercise, or twice a check's limit if that is more; what is not found by then is not named.
+Starting the workers is not counted: how long that takes says how busy the machine is."""
 
 REPLAY_SECONDS = 5.0
+"""A mistake is given this long for a check, or as much as SLOWER says; never more than the check's own limit."""
+
+SLOWER = 4.0
+"""How many times longer than the solution a mistake may take. One that hangs must not use up the time of the others."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Observation:
     line: int
     outcomes: list[Any]
     costs: list[float]
+    seconds: float
 
 
 class Diagnosis:
@@ -58,7 +64,8 @@ class Diagnosis:
         # Trusted programs, so no sandbox; but processes of their own, since a wrong program may hang or crash.
         self._home = judge.home("process")
         self._programs: dict[str, Submission] = {}
-        self._left = SECONDS * judge.patience
+        self._limit = exercise.limits.check_seconds
+        self._left = max(SECONDS, 2 * self._limit)
         self._named: dict[str, list[str]] = {}
 
     def __enter__(self) -> Diagnosis:
@@ -74,7 +81,6 @@ class Diagnosis:
         """The listed mistakes that behave in this check as the submission did."""
         if not self._exercise.mistakes or self._left <= 0:
             return ()
-        began = time.monotonic()
         example = getattr(failure, "example", None) if test.is_property else None
         if test.is_property and example is None:
             return ()
@@ -87,12 +93,12 @@ class Diagnosis:
             return ()
         names = []
         for name in self._names:
-            if time.monotonic() - began > self._left:
+            if self._left <= 0:
                 break
-            other = self._observe(test, self._programs[name], example)
+            allowed = max(REPLAY_SECONDS, SLOWER * right.seconds)
+            other = self._observe(test, self._programs[name], example, allowed)
             if _same(seen, other, right):
                 names.append(name)
-        self._left -= time.monotonic() - began
         self._named[test.name] = names
         return tuple(Mistake(name, self._exercise.mistakes[name]) for name in names)
 
@@ -117,24 +123,35 @@ class Diagnosis:
             filename = str(path) if not name else f"/mistakes/{self._exercise.slug}/{name}.py"
             self._programs[name] = self._judge.submission(self._exercise, source, filename, self._home)
 
-    def _observe(self, test: HiddenTest, submission: Submission, example: dict[str, Any] | None) -> Observation:
+    def _observe(
+        self,
+        test: HiddenTest,
+        submission: Submission,
+        example: dict[str, Any] | None,
+        allowed: float = float("inf"),
+    ) -> Observation:
         error: Exception | None = None
         collected: list[Any] = []
         behaviours: list[Any] = []
+        began = time.monotonic()
         try:
-            submission.session.allow(REPLAY_SECONDS * self._judge.patience)
+            session = submission.session  # starts the worker if there is none
+            began = time.monotonic()
+            session.allow(min(self._limit, allowed) * self._judge.patience)
             current.use(submission)
             with costs.collect() as collected, recorded_behaviour() as behaviours:
                 checks.perform(test, submission, self._seed, example)
         except Exception as caught:
             error = caught
-        session: Session | None = submission._session
-        outcomes = [call.outcome for call in session.calls] if session is not None and session.alive else []
+        present: Session | None = submission._session
+        outcomes = [call.outcome for call in present.calls] if present is not None and present.alive else []
         outcomes = behaviours or outcomes
         values = [cost.value for cost in collected]
         with contextlib.suppress(Exception):
             values += [cost.value for cost in error.costs]  # type: ignore[union-attr]
-        return Observation(error, _line(error, test.file), outcomes, values)
+        seconds = (time.monotonic() - began) / self._judge.patience
+        self._left -= seconds
+        return Observation(error, _line(error, test.file), outcomes, values, seconds)
 
 
 def _same(seen: Observation, other: Observation, right: Observation) -> bool:
