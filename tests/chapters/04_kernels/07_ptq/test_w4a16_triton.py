@@ -198,9 +198,9 @@ def test_zero_points(submission):
     """Zero-points all 0, all 15 and mixed; with x = 1 an error of one would shift every output."""
     with interpreted(submission, trace=False):
         for zeros in (0, 15, 1, None):
-            w = layer(72, 128, 32, zeros)
-            check_matmul(submission, w, activations(3, 128))
-            check_matmul(submission, w, torch.ones(2, 128, dtype=torch.float16), splits=2)
+            w = layer(40, 64, 32, zeros)
+            x = torch.cat([activations(3, 64), torch.ones(2, 64, dtype=torch.float16)])
+            check_matmul(submission, w, x)
         # Every column its own zero-point, and code = zero-point: exactly nothing.
         w = layer(16, 64, 64)
         w.zeros[:] = torch.arange(16)
@@ -236,7 +236,7 @@ def test_wide_sums(submission):
     x = torch.ones(2, 512, dtype=torch.float16)
     x[:, 0] = 512
     with interpreted(submission, trace=False):
-        for options in ({}, {"block": (16, 16, 16)}, {"splits": 4}):
+        for options in ({"block": (16, 16, 16)}, {"splits": 4}):
             equal(w(submission, x, **options), torch.full((2, 16), 4124.0, dtype=torch.float16))
         w = layer(8, 64, 32, 8)
         w.codes[:] = 8
@@ -295,8 +295,8 @@ def test_cost_words_are_loaded_once(submission):
         rows = -(-m // block[0])
         run.cost("loaded", "qweight").exactly(k * n // 2 * rows, "every word once for each row of tiles")
     with interpreted(submission, trace=False) as run:
-        layer(136, 256, 64)(submission, activations(16, 256))
-    run.cost("loaded", "qweight").exactly(256 * 136 // 2, "M = 16, blocks of your choice: every word once")
+        layer(72, 128, 64)(submission, activations(16, 128))
+    run.cost("loaded", "qweight").exactly(128 * 72 // 2, "M = 16, blocks of your choice: every word once")
 
 
 @points(2)
@@ -327,7 +327,7 @@ def test_cost_programs_and_bytes(submission):
         require(programs == tiles * splits, "programs of the first launch", got=programs, expected=tiles * splits)
         run.cost("largest_block").at_most(16384, "16384 elements")
         run.cost("stored").at_most(2 * m * n + (4 * splits * m * n if splits > 1 else 0), "sums and results, once")
-    for m in (1, 100):
+    for m in (1, 70):
         with interpreted(submission, trace=False) as run:
             layer(64, 128, 128)(submission, activations(m, 128))
         run.cost("largest_block").at_most(16384, "16384 elements, in blocks of your choice")
