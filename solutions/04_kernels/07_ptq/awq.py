@@ -88,9 +88,9 @@ def search_clip(
         c = m * (1 - i / steps)
         error = mean over tokens of (x_g (q - w_g))^2       q = group_quantize(w_g clamped to -c .. c)
 
-    and keep the c of least error, of equals the first. Cutting a range makes its grid finer and its ends wrong; what that
-    is worth, the group's own partial output decides, each group by itself. (A range cut at both ends has lo / scale
-    = -(2^bits - 1) / 2, a tie that the last bit decides; either way is fine.)
+    and keep the c of least error, of equals the first. Cutting a range makes its grid finer and its ends wrong; what
+    that is worth, the group's own partial output decides, each group by itself. (A range cut at both ends has
+    lo / scale = -(2^bits - 1) / 2, a tie that the last bit decides; either way is fine.)
 
     Apply it as w_g.clamp(-c, c). Nothing is modified.
 
