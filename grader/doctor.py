@@ -111,12 +111,17 @@ def _state(given: Path | None) -> Finding:
 
 
 def _isolation() -> Finding:
+    from grader.worker import landlock, limits
+
     if os.name != "posix":
         return Finding("isolation", State.ABSENT, "none", "your code runs without limits: use Linux, macOS or WSL")
-    limits = "its own process with limits on time, memory, output and processes"
-    if sys.platform == "linux":
-        return Finding("isolation", State.FINE, "process", f"your code runs in {limits}")
-    return Finding("isolation", State.FINE, "process", "your code runs in its own process; some limits need Linux")
+    known = "; ".join(f"{what}: {how}" for what, how in limits.abilities().items())
+    reach = (
+        "it reads the system's files and Python's, writes in a folder of its own, and has no network (Landlock)"
+        if landlock.version()
+        else "it may read and write what you may (Landlock, in Linux 5.13 and later, would prevent that)"
+    )
+    return Finding("isolation", State.FINE, "process", f"your code runs in its own process; {known}; {reach}")
 
 
 def _bubblewrap() -> Finding:

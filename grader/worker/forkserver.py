@@ -15,11 +15,12 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from grader.worker import limits, main, wire
+from grader.worker import landlock, limits, main, wire
 
 
 def send(control: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
@@ -116,6 +117,8 @@ def _wait(pid: int, seconds: float, statuses: dict[int, int]) -> int | None:
 def _fork_worker(control: socket.socket, message: dict[str, Any], descriptors: list[int]) -> int:
     for name in message["imports"]:
         importlib.import_module(name)
+    allowance = SimpleNamespace(**message["limits"])
+    rules = landlock.rules(message["folder"], network=allowance.processes > 0)
     pid = os.fork()
     if pid:
         for descriptor in descriptors:
@@ -131,7 +134,11 @@ def _fork_worker(control: socket.socket, message: dict[str, Any], descriptors: l
         os.chdir(message["folder"])
         os.environ.clear()
         os.environ.update(message["environment"])
-        limits.apply(SimpleNamespace(**message["limits"]))
+        tempfile.tempdir = message["folder"]  # it was chosen before, by the judge, for the judge
+        if rules is not None:
+            landlock.restrict(rules)
+            os.close(rules)
+        limits.apply(allowance)
         main.serve(socket.socket(fileno=connection))
     finally:
         os._exit(1)

@@ -64,6 +64,11 @@ def die_with_parent() -> None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def no_new_privileges() -> bool:
+    """Gives up, for good, what set-user-id programs could bring; the kernel asks it of who wants to restrict itself."""
+    return _prctl(_PR_SET_NO_NEW_PRIVS, 1) == 0
+
+
 def abilities() -> dict[str, str]:
     """What limits mean on this machine, in words, for `grade doctor`."""
     if os.name != "posix":
@@ -161,7 +166,7 @@ def _can_filter() -> bool:
 
 def _refuse_processes() -> None:
     """Installs the filter: no new process, no signal to another one, no higher limits. Skipped where there is none."""
-    if not _can_filter() or _prctl(_PR_SET_NO_NEW_PRIVS, 1) != 0:
+    if not _can_filter() or not no_new_privileges():
         return
     program = _program(platform.machine(), os.getpid())
     code = b"".join(struct.pack("<HBBI", *instruction) for instruction in program)

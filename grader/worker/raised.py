@@ -6,6 +6,7 @@ import traceback
 from typing import Any
 
 _MESSAGE_LIMIT = 4000
+_REACH = "while it is graded your code may read the system's files and write in its working folder, nothing else"
 
 
 def describe(error: BaseException, filename: str) -> dict[str, Any]:
@@ -14,6 +15,8 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
         message = str(error)[:_MESSAGE_LIMIT]
     except BaseException:
         message = "(its message could not be made)"
+    if isinstance(error, PermissionError):
+        message += f" ({_REACH})"
     description = {
         "type": type(error).__name__,
         "bases": [kind.__name__ for kind in type(error).__mro__],

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from toy_course import grade, toy_course
 
 from grader.judge import Judge
 from grader.report import Outcome, Report
+from grader.worker import landlock
 
 TESTS = '''
 """Hidden tests of a toy exercise."""
@@ -380,6 +382,61 @@ def test_the_grader_cannot_be_imported(toy_judge: Judge, reach: str) -> None:
     report = grade(toy_judge, f"try:\n    {reach}\nexcept BaseException:\n    pass\n" + HONEST)
     assert "grader is not allowed" in report.problem
     assert report.points == 0
+
+
+OUTSIDE = {
+    "the solutions": "open(ROOT + '/solutions/02_transformer/03_attention/sdpa.py').read()",
+    "the hidden tests": "open(ROOT + '/tests/chapters/02_transformer/03_attention/test_sdpa.py').read()",
+    "their names": "os.listdir(ROOT + '/solutions')",
+    "the judge's code": "open(ROOT + '/grader/judge/judge.py').read()",
+    "the learner's home": "os.listdir(os.path.expanduser('~root') if os.getuid() == 0 else '/home')",
+    "the memory of the process that forks workers": "open(f'/proc/{os.getppid()}/mem', 'r+b')",
+    "its environment": "open(f'/proc/{os.getppid()}/environ').read()",
+    "its files": "os.listdir(f'/proc/{os.getppid()}/fd')",
+    "everybody's temporary files": "open('/tmp/left-by-a-submission', 'w')",
+    "the libraries": "open(torch.__file__, 'a')",
+    "the network": "socket.create_connection(('127.0.0.1', 9))",
+}
+
+
+@pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.parametrize("where", OUTSIDE)
+def test_a_submission_reaches_nothing_outside(toy_judge: Judge, where: str) -> None:
+    if where == "the network" and landlock.version() < 4:
+        pytest.skip("Landlock covers TCP from version 4 on")
+    root = str(Path(__file__).parents[2])
+    reach = f"""
+import os, socket
+
+ROOT = {root!r}
+
+
+def double(x):
+    try:
+        {OUTSIDE[where]}
+    except PermissionError:
+        return x * 2
+"""
+    assert "value" in passed(grade(toy_judge, HONEST + reach))
+
+
+@pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+def test_a_submission_has_a_folder_and_the_libraries(toy_judge: Judge) -> None:
+    report = grade(
+        toy_judge,
+        HONEST
+        + """
+def double(x):
+    import scipy.special, tempfile, xml.etree.ElementTree
+
+    with tempfile.TemporaryFile() as file, open("scratch", "w") as other:
+        file.write(b"1")
+        other.write("2")
+    torch.save(x, "x.pt")
+    return torch.load("x.pt") * 2
+""",
+    )
+    assert "value" in passed(report), [check.message for check in report.checks]
 
 
 NOISE = {

@@ -21,7 +21,7 @@ def listed(path): return sorted(os.listdir(path))
 def read(path): return open(path).read()
 def write(path): open(path, "w").write("x")
 def connect(): socket.create_connection(("127.0.0.1", 22), timeout=2)
-def processes(): return [p for p in os.listdir("/proc") if p.isdigit()]
+def processes(): return [p for p in range(1, 40000) if os.path.exists(f"/proc/{p}/stat")]
 def environment(): return dict(os.environ)
 def kill(pid): os.kill(pid, 9)
 def parent(): return os.getppid()
