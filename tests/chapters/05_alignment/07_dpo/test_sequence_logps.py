@@ -297,6 +297,14 @@ def test_padding_content_is_irrelevant(submission):
     chosen, rejected = side(generator, 4, 12, 8), side(generator, 4, 7, 8)
     model = tiny_model(2, 8)
     first = submission.concatenated_forward(model, chosen, rejected, 0)
+    for name, logps, (ids, labels) in zip(("chosen", "rejected"), first, (chosen, rejected), strict=True):
+        close(
+            logps,
+            alone(model, ids, labels, False),
+            rtol=1e-9,
+            atol=1e-9,
+            what=f"{name} logps, which are sums by default",
+        )
     for filler in (0, 5, 7):
         sides = []
         for ids, labels in (chosen, rejected):
