@@ -22,6 +22,8 @@ class Handle:
     """An object that lives in the worker. Attributes, methods, operators, [], iteration, `with`, calls go there."""
 
     __slots__ = ("__weakref__", "_methods", "_number", "_payload", "_session")
+    __array_ufunc__ = None
+    """`np.float64(2) * handle` is for the submission's own operator, not for numpy."""
 
     def __init__(self, session: Session, payload: list[Any]) -> None:
         self._session = session
@@ -133,6 +135,10 @@ class RemoteFunction:
         if name.startswith("__"):
             raise AttributeError(name)
         return RemoteFunction(self._session, self._target, f"{self.__name__}.{name}")
+
+    def __rendered__(self) -> str:
+        """As a call that a learner pastes has it."""
+        return self.__name__
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of the submission>"

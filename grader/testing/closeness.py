@@ -22,7 +22,7 @@ from grader.testing.kinds import (
     record_name,
 )
 from grader.testing.patterns import resemblance, where_wrong
-from grader.testing.render import number, numbers_apart, short
+from grader.testing.render import number, numbers_apart, short, short_apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,10 +94,11 @@ class _Comparison:
     by: str | None
 
     def fail(self, aspect: str, message: str, what: str, where: str = "") -> NoReturn:
+        got, expected = short_apart(self.whole_got, self.whole_expected)
         raise CheckFailed(
             f"{what}: {message}" if what else message,
-            got=short(self.whole_got),
-            expected=short(self.whole_expected),
+            got=got,
+            expected=expected,
             where=where,
             aspect=f"{aspect} {what}".strip(),
             subject=self.whole_got,

@@ -19,7 +19,7 @@ from grader.testing.kinds import (
     record_fields,
     record_name,
 )
-from grader.testing.render import number, numbers_apart, short
+from grader.testing.render import number, numbers_apart, short, short_apart
 
 
 def equal(got: Any, expected: Any, what: str = "") -> None:
@@ -41,7 +41,7 @@ class _Equality:
         self.whole_expected = whole_expected
 
     def fail(self, aspect: str, message: str, what: str, where: str = "") -> NoReturn:
-        got, expected = short(self.whole_got), short(self.whole_expected)
+        got, expected = short_apart(self.whole_got, self.whole_expected)
         if got == expected and type(self.whole_got) is type(self.whole_expected) is str:
             got, expected = ascii(self.whole_got), ascii(self.whole_expected)
         raise CheckFailed(

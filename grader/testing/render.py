@@ -20,6 +20,8 @@ from grader.testing.recipes import recipe_of, still_made_by
 SMALL = 12
 """A drawn tensor of up to this many elements is written out, although it has a recipe: numbers teach more."""
 
+_DIGITS = (6, 9, 12, 17)
+
 
 def render(value: Any, limit: int = 64) -> str:
     """`value` as a Python expression that yields it again; up to `limit` elements are written out.
@@ -29,7 +31,7 @@ def render(value: Any, limit: int = 64) -> str:
     >>> render(torch.tensor([0.1, float("-inf")], dtype=torch.float16))
     'torch.tensor([0.1, float("-inf")], dtype=torch.float16)'
     """
-    return _Writer(limit, exact=True).write(value)
+    return _Writer(limit).write(value)
 
 
 def render_call(function: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
@@ -45,14 +47,27 @@ def render_call(function: str, args: Sequence[Any] = (), kwargs: Mapping[str, An
     return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
 
 
-def short(value: Any, width: int = 200) -> str:
+def short(value: Any, width: int = 200, digits: int = 6) -> str:
     """A value on one line of at most about `width` characters, for a reader and not for Python.
 
     >>> short(torch.zeros(4, 300))
     'tensor of shape (4, 300), float32: [[0, 0, 0, ...], ...]'
     """
-    text = _Writer(SMALL, exact=False).write(value)
+    text = _Writer(SMALL, digits=digits).write(value)
     return text if len(text) <= width else f"{text[: width - 4].rstrip()} ..."
+
+
+def short_apart(a: Any, b: Any) -> tuple[str, str]:
+    """Two different values, `short`, with as many digits as it takes to see that they differ, if that can be seen.
+
+    >>> short_apart([1.0], [1.00000001])
+    ('[1]', '[1.00000001]')
+    """
+    for digits in _DIGITS:
+        left, right = short(a, digits=digits), short(b, digits=digits)
+        if left != right:
+            return left, right
+    return short(a), short(b)
 
 
 def number(value: Any, digits: int = 6) -> str:
@@ -75,7 +90,7 @@ def numbers_apart(a: Any, b: Any) -> tuple[str, str]:
     >>> numbers_apart(1.0, 1.00000001)
     ('1', '1.00000001')
     """
-    for digits in (6, 9, 12, 17):
+    for digits in _DIGITS:
         left, right = number(a, digits), number(b, digits)
         if left != right:
             break
@@ -85,9 +100,10 @@ def numbers_apart(a: Any, b: Any) -> tuple[str, str]:
 class _Writer:
     """Writes values out: exactly and so that Python reads them back, or briefly for a reader."""
 
-    def __init__(self, limit: int, *, exact: bool) -> None:
+    def __init__(self, limit: int, *, digits: int | None = None) -> None:
         self.limit = limit
-        self.exact = exact
+        self.exact = digits is None
+        self.digits = digits or 6
 
     def write(self, value: Any, depth: int = 0) -> str:
         if depth > 20:
@@ -98,7 +114,7 @@ class _Writer:
             return self._numpy_scalar(value)
         kind = type(value)
         if kind is float or kind is complex:
-            return _literal(value) if self.exact else number(value, 9)
+            return _literal(value) if self.exact else number(value, max(self.digits, 9))
         if kind in (str, bytes, bytearray):
             return self._text(value)
         if kind in (int, bool, type(None), type(...), range, slice):
@@ -167,7 +183,7 @@ class _Writer:
 
     def _numpy_scalar(self, value: Any) -> str:
         if not self.exact:
-            return number(value, 9) if value.dtype.kind in "fc" else str(value)
+            return number(value, max(self.digits, 9)) if value.dtype.kind in "fc" else str(value)
         if value.dtype.kind in "fc":
             return f"np.{type(value).__name__}({_number_text(value)})"
         return f"np.{value.dtype.name if value.dtype.kind != 'b' else 'bool'}({value})"
@@ -198,7 +214,7 @@ class _Writer:
             shape = ", ".join(map(str, value.shape))
             return f"{prefix}zeros(({shape}{',' if value.ndim == 1 else ''}){dtype_text})"
         nested = _plain(value).tolist()
-        texts = _element_texts(value) if self.exact else iter([number(x) for x in _flat(nested)])
+        texts = _element_texts(value) if self.exact else iter([number(x, self.digits) for x in _flat(nested)])
         grad = ", requires_grad=True" if self.exact and torch_like and value.requires_grad and value.is_leaf else ""
         return f"{prefix}{'tensor' if torch_like else 'array'}({_nested(nested, texts)}{dtype_text}{grad})"
 
@@ -207,7 +223,7 @@ class _Writer:
         head = _plain(value)
         for _ in range(value.ndim - 1):
             head = head[0]
-        first = ", ".join(number(x) for x in head[:3].tolist())
+        first = ", ".join(number(x, self.digits) for x in head[:3].tolist())
         rest = ", ..." if head.shape[0] > 3 else ""
         inside = f"[{first}{rest}]"
         for axis in reversed(range(value.ndim - 1)):

@@ -10,7 +10,7 @@ import torch
 
 from grader.testing.foreign import Foreign
 from grader.testing.recipes import freeze, make, thaw
-from grader.testing.render import number, numbers_apart, render, render_call, short
+from grader.testing.render import number, numbers_apart, render, render_call, short, short_apart
 from grader.worker.wire import Record
 
 NAMES = {"torch": torch, "np": np}
@@ -126,6 +126,13 @@ def test_calls():
     long = render_call("attention", [torch.zeros(2, 10), torch.zeros(2, 10)], {"causal": True})
     assert long.splitlines()[0] == "attention("
     assert long.splitlines()[-2:] == ["    causal=True,", ")"]
+
+
+def test_values_that_differ_are_shown_with_the_digits_that_differ():
+    a = torch.tensor([[1.5, 2.0]], dtype=torch.float64)
+    assert short_apart(a, a + 1e-10) == ("tensor([[1.5, 2]])", "tensor([[1.5000000001, 2.0000000001]])")
+    assert short_apart({"x": 1.0}, {"x": 1 + 2**-52}) == ("{'x': 1}", "{'x': 1.0000000000000002}")
+    assert short_apart(1.0, 1.0) == ("1", "1")
 
 
 def test_short_is_short():
