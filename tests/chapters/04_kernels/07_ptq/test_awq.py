@@ -107,6 +107,11 @@ def output_error(x, w, other):
     return float((x @ (w - other).T).square().mean())
 
 
+def several(n, generator):
+    """Three matrices of different height whose errors are about as large."""
+    return [size * normal(out, n, generator=generator) for size, out in ((1.5, 2), (1.2, 4), (1.0, 16))]
+
+
 def strided(x):
     """The same values in memory that is not contiguous."""
     apart = torch.zeros(2 * x.shape[1] + 1, 2 * x.shape[0] + 1, dtype=x.dtype)
@@ -192,15 +197,24 @@ def test_matches_grid_oracle(submission, matrices, groups, group, bits, grid, to
     generator = seeded(seed)
     n = groups * group
     x = activations(tokens, n, generator, kind)
-    weights = [
-        (4.0**i) * normal(out, n, generator=generator) for i, out in zip(range(matrices), (5, 3, 8), strict=False)
-    ]
+    weights = several(n, generator)[:matrices]
     losses = [scale_loss(weights, x, scales(x, i / grid), bits, group) for i in range(grid)]
     best = min(range(grid), key=losses.__getitem__)
     arrange = (lambda t: t) if contiguous else strided
     s, alpha = submission.search_scale([arrange(w) for w in weights], arrange(x), bits=bits, group=group, grid=grid)
     close(alpha, best / grid, rtol=1e-9, what="alpha")
     close(s, scales(x, best / grid), rtol=1e-9, dtype=FLOAT, by="element", what="s")
+
+
+@needs("matches_grid_oracle")
+def test_every_matrix_counts(submission):
+    """Six inputs that three matrices of different height share: all count, each by its own mean."""
+    for kind in ("uneven", "shifted", "dead channels") * 2:
+        generator = seeded()
+        x, weights = activations(25, 32, generator, kind), several(32, generator)
+        losses = [scale_loss(weights, x, scales(x, i / 20), 3, 16) for i in range(20)]
+        _, alpha = submission.search_scale(weights, x, bits=3, group=16)
+        close(alpha, losses.index(min(losses)) / 20, rtol=1e-9, what="alpha")
 
 
 @needs("worked_example")

@@ -177,6 +177,17 @@ def test_block_is_irrelevant(submission):
 
 
 @needs("worked_example")
+def test_defaults(submission):
+    """Only w and h, 150 columns: 4 bits, one group (not one per 128 columns), damp 0.01, natural order."""
+    generator = seeded()
+    w, h = draw_weights(3, 150, generator), second_moments(activations(200, 150, generator))
+    got, expected = submission.gptq(w, h), sequential_obs(w, h)
+    equal(tuple(got.scale.shape), (3, 1), what="shape of scale")
+    check(got, expected)
+    close(submission.dequantize(got, None), values(*expected), rtol=1e-9, dtype=FLOAT, what="values")
+
+
+@needs("worked_example")
 def test_beats_rounding(submission):
     """Correlated inputs of unequal size, four times: the loss is at most 0.65 of round-to-nearest's on the same grid
     rule, and act_order's at most 0.7 of the loss without it."""

@@ -15,6 +15,8 @@ no_normalisation = edit("        s = s / (s.max() * s.min()).sqrt()\n", "")
 
 one_matrix_only = edit("zip(weights, wanted, strict=True)", "zip(weights[:1], wanted[:1], strict=True)")
 
+pooled_mean = edit(LOSS, "loss += float((got - y).pow(2).sum())")
+
 fold_backwards = edit("return norm_weight / s,", "return norm_weight * s,")
 
 clip_on_whole_output = edit(
