@@ -148,9 +148,9 @@ def flash_attention_backward(
 
     q, o and do (B, H, N, D), k and v (B, HK, M, D), in one dtype (float32, float16 or bfloat16); lse (B, H, N) float32,
     the natural logsumexp of each row. All sizes >= 1, H a multiple of HK, D 32, 64 or 128. All are contiguous except
-    do, of which only the last dimension is. scale: D ** -0.5 if None. Returns new contiguous tensors in the inputs'
-    dtype; dk and dv have HK heads: query head h reads KV head h // (H // HK), and a KV head collects the sum over its
-    group.
+    do, of which only the last dimension is. scale: any number; D ** -0.5 if None. Returns new contiguous tensors in the
+    inputs' dtype; dk and dv have HK heads: query head h reads KV head h // (H // HK), and a KV head collects the sum
+    over its group.
 
     The weights are rebuilt from the lse that is given, P = exp(scale * q k^T - lse); no row is normalised anew. Then
 

@@ -88,8 +88,8 @@ def flash_attention(
 
     q (B, H, N, D), k and v (B, HK, M, D), in one dtype (float32, float16 or bfloat16), all sizes >= 1, H a multiple of
     HK, D 32, 64 or 128. The last dimension is contiguous, the other strides are free: transposed views and slices of a
-    fused tensor are read where they lie. scale: D ** -0.5 if None. Returns o (B, H, N, D), contiguous, in q's dtype,
-    and lse (B, H, N), float32, the natural logarithm of the sum of exp(scale * q . k) over the visible keys.
+    fused tensor are read where they lie. scale: any number; D ** -0.5 if None. Returns o (B, H, N, D), contiguous, in
+    q's dtype, and lse (B, H, N), float32, the natural logarithm of the sum of exp(scale * q . k) over the visible keys.
 
     Query head h reads KV head h // (H // HK). causal: row i sees the keys j <= i + M - N (aligned bottom right: the
     last query sees the last key). A row that sees no key gives o = 0 and lse = -inf.

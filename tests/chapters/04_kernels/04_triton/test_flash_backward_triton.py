@@ -22,9 +22,9 @@ INF = float("inf")
 SPILLS = 128  # bytes per thread
 SHAPES = [  # B, H, HK, N, M, D
     (1, 2, 2, 100, 100, 64),
-    (1, 4, 2, 70, 90, 32),
+    (1, 4, 2, 40, 90, 32),
     (1, 2, 1, 90, 50, 64),
-    (1, 1, 1, 130, 130, 128),
+    (1, 1, 1, 70, 66, 128),
 ]
 
 
@@ -44,11 +44,15 @@ def dense(q, k, v, causal, scale):
 class Case:
     """Inputs of one call, and the gradients by float64 autograd through dense attention."""
 
-    def __init__(self, B, H, HK, N, M, D, causal=False, scale=None, dtype=torch.float32):
+    def __init__(self, B, H, HK, N, M, D, causal=False, scale=None, dtype=torch.float32, far=False):
+        """`far`: every score is moved by -150 * scale, with little effect on how much the gradients cancel."""
         self.options = {"causal": causal, "scale": scale}
         q, k, v = torch.randn(B, H, N, D), torch.randn(B, HK, M, D), torch.randn(B, HK, M, D)
+        if far:
+            q[..., 0], k[..., 0] = 100.0, -1.5
         self.q, self.k, self.v = q.to(dtype), k.to(dtype), v.to(dtype)
-        self.do = torch.randn(B, N, H, D).to(dtype).transpose(1, 2)  # as it comes from a (B, N, H * D) projection
+        # Not even as it comes from a (B, N, H * D) projection: a slice of something larger.
+        self.do = torch.randn(B, N + 1, H + 1, D + 16).to(dtype).transpose(1, 2)[:, 1:, 1:, :D]
         wide = [x.double().requires_grad_() for x in (self.q, self.k, self.v)]
         o, lse, self.weights = dense(*wide, causal, scale)
         self.gradients = torch.autograd.grad(o, wide, self.do.double())
@@ -69,7 +73,7 @@ class Case:
         group = q.shape[1] // k.shape[1]
         k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
         terms = 2 * self.weights * (do @ v.transpose(-1, -2))
-        scale = self.options["scale"] or q.shape[-1] ** -0.5
+        scale = q.shape[-1] ** -0.5 if self.options["scale"] is None else abs(self.options["scale"])
         dk, dv = (wide.transpose(-1, -2) @ x * group for wide, x in ((scale * terms, q), (self.weights, do)))
         return [float(x.max()) for x in (scale * terms @ k, dk, dv)]
 
@@ -96,13 +100,12 @@ def visited_pairs(N, M, block_m, block_n, causal):
 
 @points(3)
 def test_matches_autograd(submission):
-    """Four shapes, causal and not, agree with float64 autograd: 1e-5 in float32, 3e-3 in float16."""
+    """Four shapes, causal or not, agree with float64 autograd: 1e-5 in float32, 3e-3 in float16."""
     with interpreted(submission, trace=False):
-        for shape in SHAPES:
-            for causal in (False, True):
-                case = Case(*shape, causal)
-                case.check(case.run(submission, block_m=64, block_n=64))
-        for shape, causal in [(SHAPES[1], True), (SHAPES[2], False)]:
+        for shape, causal in zip(SHAPES, (True, False, True, False), strict=True):
+            case = Case(*shape, causal)
+            case.check(case.run(submission, block_m=64, block_n=64))
+        for shape, causal in [((1, 2, 1, 30, 70, 32), True), ((1, 2, 1, 70, 40, 64), False)]:
             case = Case(*shape, causal, dtype=torch.float16)
             case.check(case.run(submission, block_m=64, block_n=64))
         for dtype, causal in [(torch.float32, True), (torch.float16, False)]:
@@ -116,8 +119,8 @@ def test_matches_autograd(submission):
     N=integers(1, 40),
     M=integers(1, 40),
     causal=booleans(),
-    scale=sampled_from([None, 0.3, 1.0]),
-    examples=8,
+    scale=sampled_from([None, 0.3, 1.0, 0.0, -0.3]),
+    examples=6,
 )
 def test_any_lengths(submission, heads, N, M, causal, scale):
     """Any numbers of queries and keys, any group, any scale."""
@@ -147,13 +150,24 @@ def test_uses_the_given_lse(submission):
 
 
 @points(2)
+def test_scale_and_far_scores(submission):
+    """A scale of 0 or below is used as given; float16 scores far below zero, in a ragged tile, stay finite."""
+    with interpreted(submission, trace=False):
+        for scale in (0.0, -0.3):
+            case = Case(1, 1, 1, 20, 18, 32, causal=scale < 0, scale=scale)
+            case.check(case.run(submission, block_m=16, block_n=16))
+        far = Case(1, 2, 1, 20, 18, 32, dtype=torch.float16, far=True)
+        far.check(far.run(submission, block_m=16, block_n=32))
+
+
+@points(2)
 def test_group_sums(submission):
-    """Four query heads on one KV head: its dk and dv are the sums of those that each head alone would give."""
-    case = Case(1, 4, 1, 20, 30, 32, causal=True)
+    """Three query heads on one KV head: its dk and dv are the sums of those that each head alone would give."""
+    case = Case(1, 3, 1, 20, 30, 32, causal=True)
     with interpreted(submission, trace=False):
         together = case.run(submission, block_m=32, block_n=32)
         alone = []
-        for head in range(4):
+        for head in range(3):
             part = [x[:, head : head + 1].contiguous() for x in (case.q, case.o, case.lse, case.do)]
             alone.append(
                 submission.flash_attention_backward(
@@ -169,7 +183,7 @@ def test_group_sums(submission):
 @points(2)
 def test_deterministic(submission):
     """Bit for bit the same result whatever the order of the programs, and no atomics."""
-    case = Case(1, 2, 1, 40, 36, 32, causal=True)
+    case = Case(1, 2, 1, 33, 20, 32, causal=True)
     results = []
     for hostile in (False, True, "random"):
         with interpreted(submission, hostile=hostile, trace=False) as run:
@@ -191,11 +205,15 @@ def test_hostile_interpreter(submission):
 
 @points(2)
 def test_blocks_are_irrelevant(submission):
-    """Blocks of (16, 32), (32, 32) and (64, 16) give the same gradients."""
-    for causal, lengths in [(False, (40, 30)), (True, (40, 70))]:
-        case = Case(1, 2, 1, *lengths, 32, causal)
+    """Blocks from (16, 16) to (64, 16) give the same gradients, also where one key begins a tile (M = N + 1)."""
+    for causal, lengths, blocks in [
+        (False, (40, 30), [(16, 32), (64, 16)]),
+        (True, (48, 49), [(16, 32), (32, 32)]),
+        (True, (33, 18), [(16, 16)]),
+    ]:
+        case = Case(1, 1, 1, *lengths, 32, causal)
         with interpreted(submission, trace=False):
-            for block_m, block_n in [(16, 32), (32, 32), (64, 16)]:
+            for block_m, block_n in blocks:
                 case.check(case.run(submission, block_m=block_m, block_n=block_n))
 
 
@@ -226,16 +244,16 @@ def test_only_the_kernels_compute(submission):
     case = Case(1, 2, 1, 40, 50, 32, causal=True)
     with interpreted(submission, trace=False) as run:
         case.run(submission)
-    launches_only(run)
+    launches_only(run, "q", "k", "v", "o", "lse", "do")
 
 
 @points(2)
 def test_compiles_for_sm_90(submission):
     """float16, D 64 in blocks of (64, 64), compiles for an H100 without spills; with D 128 shared memory fits."""
-    for D, blocks in [(64, {"block_m": 64, "block_n": 64}), (128, {})]:
+    for D, causal, blocks in [(64, True, {"block_m": 64, "block_n": 64}), (128, False, {})]:
         q, k = torch.zeros(1, 4, 128, D, dtype=torch.float16), torch.zeros(1, 2, 128, D, dtype=torch.float16)
         arguments = (q, k, k.clone(), q.clone(), torch.zeros(1, 4, 128), q.clone())
-        compiled = compiled_for_sm_90(submission, "flash_attention_backward", *arguments, causal=True, **blocks)
+        compiled = compiled_for_sm_90(submission, "flash_attention_backward", *arguments, causal=causal, **blocks)
         for launch in compiled:
             require(
                 D == 128 or launch.spills <= SPILLS,
@@ -257,8 +275,8 @@ def test_full_precision(submission):
 @points(2)
 def test_cost_bytes(submission):
     """Only visited pairs are loaded; the gradients are stored once, and besides them one float32 per query row."""
-    for (H, HK, N, M, D), blocks in [((2, 1, 50, 70, 64), (16, 32)), ((1, 1, 70, 40, 64), (32, 16))]:
-        for causal in (True, False):
+    for (H, HK, N, M, D), blocks in [((2, 1, 40, 70, 64), (16, 32)), ((1, 1, 70, 40, 64), (32, 16))]:
+        for causal in (True, False) if H == 1 else (True,):
             case = Case(1, H, HK, N, M, D, causal)
             with interpreted(submission, trace=False) as run:
                 case.run(submission, block_m=blocks[0], block_n=blocks[1])
@@ -275,7 +293,7 @@ def test_cost_bytes(submission):
 def test_cost_dots(submission):
     """At most seven tl.dot per visited pair: pairs that causality hides are not computed."""
     for (H, HK, N, M), (block_m, block_n) in [((2, 1, 48, 48), (16, 16)), ((1, 1, 40, 70), (16, 32))]:
-        for causal in (True, False):
+        for causal in (True, False) if H == 1 else (True,):
             case = Case(1, H, HK, N, M, 32, causal)
             with interpreted(submission, trace=False) as run:
                 case.run(submission, block_m=block_m, block_n=block_n)

@@ -80,7 +80,7 @@ def test_matches_float64_oracle(submission):
     M=integers(1, 40),
     D=sampled_from([32, 64]),
     causal=booleans(),
-    scale=sampled_from([None, 0.2, 1.0]),
+    scale=sampled_from([None, 0.2, 1.0, 0.0, -0.3]),
     examples=12,
 )
 def test_any_lengths(submission, heads, N, M, D, causal, scale):
@@ -107,35 +107,42 @@ def test_masked_rows(submission):
 
 @points(2)
 def test_strided_inputs(submission):
-    """Transposed (B, N, H, D) tensors and slices of one qkv tensor are read where they lie."""
+    """Transposed (B, N, H, D) tensors, slices of one qkv tensor, k and v laid out unlike each other: read in place."""
     q, k, v = (torch.randn(2, n, h, 32).transpose(1, 2) for n, h in [(30, 4), (40, 2), (40, 2)])
     qkv = torch.randn(1, 45, 6, 64)  # per token 3 query heads, and 1 head each of k and v, and one that is not used
     parts = [part.transpose(1, 2) for part in qkv.split([3, 1, 1, 1], dim=2)]
     with interpreted(submission, trace=False) as run:
         check_attention(submission, q, k, v, causal=True, block_m=32, block_n=16)
         check_attention(submission, *parts[:3], block_m=32, block_n=32)
-    launches_only(run)
+        cache = torch.randn(2, 3, 50, 64)
+        check_attention(submission, q, k, cache[:, 1:, 10:, 32:], block_m=32, block_n=32)
+        check_attention(submission, q, cache[:, :2, :40, :32], v, block_m=32, block_n=32)
+    launches_only(run, "q", "k", "v")
 
 
 @points(2)
 def test_blocks_are_irrelevant(submission):
-    """Blocks from (16, 16) to (128, 16) and (32, 64) give the same result."""
+    """Blocks from (16, 16) to (128, 16) give the same result, also where one key begins a tile (M = N + 1)."""
     q, k, v = inputs(1, 2, 1, 40, 70, 64)
     with interpreted(submission, trace=False):
         for block_m, block_n in [(16, 16), (64, 32), (32, 64), (128, 16)]:
             check_attention(submission, q, k, v, causal=True, block_m=block_m, block_n=block_n)
         for block_m, block_n in [(16, 64), (64, 16)]:
             check_attention(submission, q, k, v, block_m=block_m, block_n=block_n)
+        for N, M in [(48, 49), (33, 18), (64, 80)]:
+            for block_m, block_n in [(16, 16), (32, 16)]:
+                check_attention(submission, *inputs(1, 1, 1, N, M, 32), causal=True, block_m=block_m, block_n=block_n)
 
 
 @points(2)
 def test_large_scores(submission):
-    """Scores in the thousands stay finite and within 5e-3; the scale reaches both o and lse."""
+    """Scores in the thousands stay finite and within 5e-3; the scale, also 0, reaches both o and lse."""
     q, k, v = inputs(1, 2, 1, 30, 40, 64)
     with interpreted(submission, trace=False):
         for causal in (False, True):
             check_attention(submission, 1e3 * q, k, v, causal=causal, rtol=5e-3)
-            check_attention(submission, q, k, v, causal=causal, scale=0.2)
+            check_attention(submission, q, k, v, causal=causal, scale=-0.2 if causal else 0.2)
+            check_attention(submission, q, k, v, causal=causal, scale=0.0)
         check_attention(submission, q, k + 40 * q.mean(2, keepdim=True)[:, :1], v, rtol=1e-4)
 
 
@@ -163,7 +170,7 @@ def test_only_the_kernel_computes(submission):
     q, k, v = inputs(1, 4, 2, 40, 50, 32)
     with interpreted(submission, trace=False) as run:
         submission.flash_attention(q, k, v, causal=True)
-    launches_only(run)
+    launches_only(run, "q", "k", "v")
 
 
 @points(2)

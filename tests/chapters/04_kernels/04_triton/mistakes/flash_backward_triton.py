@@ -45,3 +45,11 @@ padded_queries_count = edit(
 )
 
 base_mix = edit('float("inf"), lse) * 1.4426950408889634', 'float("inf"), lse)')
+
+padded_keys_count = edit("visible = key_ok[None, :]", "visible = (key >= 0)[None, :]")
+
+scale_or_default = edit("scale = D**-0.5 if scale is None else scale", "scale = scale or D**-0.5")
+
+starts_one_row_late = edit(
+    "first = tl.maximum(0, tile * BLOCK_N - offset)", "first = tl.maximum(0, tile * BLOCK_N - offset + 1)"
+)

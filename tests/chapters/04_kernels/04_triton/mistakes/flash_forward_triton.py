@@ -34,3 +34,11 @@ half_state = (
 copies_inputs = edit(
     "    o = torch.empty(", "    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()\n    o = torch.empty("
 )
+
+scale_or_default = edit("D**-0.5 if scale is None else scale", "scale or D**-0.5")
+
+v_by_ks_strides = edit(
+    "v_ptr += batch * stride_vb + kv_head * stride_vh", "v_ptr += batch * stride_kb + kv_head * stride_kh"
+)
+
+one_key_short = edit("tl.minimum(M, (tile + 1) * BLOCK_M + offset)", "tl.minimum(M, (tile + 1) * BLOCK_M + offset - 1)")
