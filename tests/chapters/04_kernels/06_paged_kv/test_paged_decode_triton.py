@@ -41,8 +41,8 @@ class Step:
 def step(
     contexts, *, H=4, HK=2, D=64, block_size=16, dtype=torch.float32, seed=None, stale=NAN, padding=2**30, spare=1
 ):
-    """Permuted blocks; `stale` in the slots that hold no token, `padding` in the tables behind the contexts. q is cut out
-    of a fused tensor, the tables out of a wider one; the caches are the two halves of one."""
+    """Permuted blocks; `stale` in the slots that hold no token, `padding` in the tables behind the contexts. q is cut
+    out of a fused tensor, the tables out of a wider one; the caches are the two halves of one."""
     generator = torch.Generator().manual_seed(torch.randint(2**31, ()).item() if seed is None else seed)
 
     def randn(*shape):
