@@ -6,6 +6,7 @@ claimed here: these are the doors that take no more than a few lines.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from toy_course import grade, toy_course
 
+from grader import course
 from grader.judge import Judge
 from grader.report import Outcome, Report
 from grader.worker import landlock
@@ -485,3 +487,132 @@ def test_values_that_cannot_be_shown_cost_one_check(toy_judge: Judge, what: str)
     for text in (failed.message, failed.got, failed.traceback, failed.call):
         text.encode("utf-8")
         assert not re.search(r"\x1b", text)
+
+
+KERNEL_TESTS = '''
+"""Hidden tests of a toy kernel."""
+
+import torch
+from grader.testing import close, interpreted, launches_only
+
+
+def test_value(submission):
+    """Twice x."""
+    x = torch.randn(10, 50)
+    with interpreted(submission):
+        close(submission.double(x), x.double() * 2)
+
+
+def test_only_the_kernel_computes(submission):
+    """The wrapper allocates and launches."""
+    with interpreted(submission) as run:
+        submission.double(torch.randn(10, 50))
+    launches_only(run, "x")
+'''
+
+KERNEL_SOLUTION = '''
+"""A toy."""
+
+import ctypes
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+### BEGIN SOLUTION
+@triton.jit
+def kernel(x, y, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n, other=0.0) * factor, mask=at < n)
+
+
+def times(x, factor):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), factor, BLOCK=64)
+    return y
+
+
+### END SOLUTION
+
+
+def double(x: Tensor) -> Tensor:
+    """Twice x."""
+    ### BEGIN SOLUTION
+    return times(x, 2.0)
+    ### END SOLUTION
+'''
+
+HOST_WORK = {
+    "written through numpy": "y = times(x, 1.0)\n    y.numpy()[:] *= 2\n    return y",
+    "written through a saved method": "y = times(x, 1.0)\n    TO_NUMPY(y)[:] *= 2\n    return y",
+    "written by address": (
+        "y = times(x, 1.0)\n    z = np.ctypeslib.as_array((ctypes.c_float * 500).from_address(y.data_ptr()))\n"
+        "    z *= 2\n    return y"
+    ),
+    "filled value by value": (
+        "y = times(x, 1.0)\n    for i, value in enumerate((ctypes.c_float * 500).from_address(x.data_ptr())):\n"
+        "        y.view(-1)[i] = 2 * value\n    return y"
+    ),
+    "by the storage": (
+        "y = times(x, 1.0)\n    twice = bytes(np.asarray(x) * 2)\n    for i, byte in enumerate(twice):\n"
+        "        y.untyped_storage()[i] = byte\n    return y"
+    ),
+    "written by memmove": (
+        "y = times(x, 1.0)\n    twice = np.array(x) * 2\n    ctypes.memmove(y.data_ptr(), twice.ctypes.data, 2000)\n"
+        "    return y"
+    ),
+    "written before a kernel copies it": (
+        "t = torch.empty_like(x)\n    np.multiply(x.numpy(), 2, out=t.numpy())\n    times(x, 1.0)\n"
+        "    return times(t, 1.0)"
+    ),
+    "into the argument": "x.numpy()[:] *= 2\n    y = times(x, 1.0)\n    x.numpy()[:] /= 2\n    return y",
+    "in memory of the host's": "times(x, 2.0)\n    return torch.from_numpy(x.numpy() * 2)",
+    "copied from memory of the host's": "times(x, 1.0)\n    return times(torch.from_numpy(x.numpy() * 2), 1.0)",
+    "in a buffer": (
+        "twice = bytearray((ctypes.c_char * 2000).from_address(x.data_ptr()))\n"
+        "    np.frombuffer(twice, np.float32)[:] *= 2\n"
+        "    times(x, 1.0)\n    return times(torch.frombuffer(twice, dtype=torch.float32).view(x.shape), 1.0)"
+    ),
+    "as a list": "times(x, 1.0)\n    return times(torch.tensor([[2 * v for v in row] for row in x.tolist()]), 1.0)",
+    "by torch in the grid": (
+        "y = torch.empty_like(x)\n"
+        "    kernel[lambda meta: (torch.mul(x, 2, out=y).shape[0],)](x, y, 0, 1.0, 64)\n    return y"
+    ),
+    "without a kernel": "return torch.from_numpy(np.array(x) * 2)",
+}
+
+
+@pytest.fixture(scope="module")
+def kernel_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    root = tmp_path_factory.mktemp("kernels")
+    toy_course(root, tests=KERNEL_TESTS, solution=KERNEL_SOLUTION)
+    chapter = root / "exercises/01_toys/01_toy/chapter.yaml"
+    text = chapter.read_text().replace("kind: torch", "kind: triton").replace("check_seconds: 2,", "check_seconds: 20,")
+    chapter.write_text(text.replace("exercise_seconds: 20", "exercise_seconds: 60").replace("1024", "4096"))
+    mistakes = root / "tests/chapters/01_toys/01_toy/mistakes/toy.py"
+    mistakes.write_text('from grader.testing import edit\n\nsquares = edit("times(x, 2.0)", "times(x, 3.0)")\n')
+    with Judge(course.load(root), kinds=["triton"], patience=2) as judge:
+        yield judge
+
+
+triton_only = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton exists for Linux only")
+
+
+@triton_only
+def test_the_kernel_passes(kernel_judge: Judge) -> None:
+    report = grade(kernel_judge, KERNEL_SOLUTION)
+    assert passed(report) == {"value", "only_the_kernel_computes"}, report
+
+
+@triton_only
+@pytest.mark.parametrize("way", HOST_WORK)
+def test_what_the_host_does_is_no_kernels_work(kernel_judge: Judge, way: str) -> None:
+    source = KERNEL_SOLUTION + f"\n\nTO_NUMPY = torch.Tensor.numpy\n\n\ndef double(x):\n    {HOST_WORK[way]}\n"
+    report = grade(kernel_judge, source)
+    assert "only_the_kernel_computes" not in passed(report), report
+    if way.startswith(("written", "into")):
+        assert passed(report) == set()
+        assert "changed by host code" in report.checks[0].message

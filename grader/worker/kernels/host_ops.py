@@ -43,6 +43,9 @@ FILLED = frozenset(
     }
 )
 FILLS = frozenset({"fill_", "zero_"})
+MOST_FILLS = 16
+"""Fills of one call: each brings in a value from the host, and a loop of them would write a result."""
+
 LIFTS = frozenset({"lift", "lift_fresh"})
 """How torch.tensor and torch.from_numpy bring in values."""
 
@@ -82,6 +85,7 @@ class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.on_empty: Callable[[torch.Tensor], None] | None = None
         self.ops: list[HostOp] = []
         self._lifted = {True: 0, False: 0}
+        self._fills = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -151,7 +155,9 @@ class HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func._schema.is_mutable:
             if base in FILLS and args and isinstance(args[0], torch.Tensor):
                 memory = self.memories.at(args[0])
-                return "fill" if args[0].numel() == 0 or (memory is not None and memory.made_in_call) else "compute"
+                self._fills += 1
+                own = args[0].numel() == 0 or (memory is not None and memory.made_in_call)
+                return "fill" if own and self._fills <= MOST_FILLS else "compute"
             return "compute"
         if base in LIFTS and allocated:
             floating = bool(args[0].dtype.is_floating_point or args[0].dtype.is_complex)

@@ -147,11 +147,11 @@ def test_only_the_kernel_computes(submission):
     """The wrappers allocate, take views and launch: no torch arithmetic, no copy of an input."""
     with interpreted(submission, trace=False) as run:
         submission.transpose(torch.randn(70, 40))
-    launches_only(run)
+    launches_only(run, "x")
     for exclusive in (False, True):
         with interpreted(submission, trace=False) as run:
             submission.cumsum(torch.rand(300), block=64, exclusive=exclusive)
-        launches_only(run)
+        launches_only(run, "x")
 
 
 def test_compiles_for_sm_90(submission):
