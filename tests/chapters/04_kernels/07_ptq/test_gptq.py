@@ -167,8 +167,8 @@ def test_equals_sequential_obs(submission, out, n, bits, damp, act_order, kind, 
 def test_block_is_irrelevant(submission):
     """Blocks of 1, 7, 32 and 1000 columns give the same codes, in both orders, with and without groups."""
     generator = seeded()
-    n = 48
-    w, h = draw_weights(16, n, generator), second_moments(activations(256, n, generator))
+    n = 40
+    w, h = draw_weights(6, n, generator), second_moments(activations(256, n, generator))
     for group_size, act_order in ((None, False), (None, True), (20, False)):
         expected = sequential_obs(w, h, 3, group_size, act_order=act_order)
         for block in (1, 7, 32, 1000):
@@ -237,7 +237,7 @@ def test_identity_hessian(submission, out, n, bits, group_size, act_order, size,
     block=sampled_from((1, 8, 16, 24, 128)),
     kind=sampled_from(WEIGHTS),
     seed=integers(0, 2**32 - 1),
-    examples=14,
+    examples=10,
 )
 def test_groups(submission, n, group_size, block, kind, seed):
     """Groups that divide neither the columns nor the blocks: each grid comes from its weights as repaired so far."""
@@ -324,7 +324,7 @@ def test_damping(submission):
 def test_float32_weights(submission):
     """float32 weights with a float64 or float32 h: float32 results, a loss within 2 percent of float64's."""
     generator = seeded()
-    n = 60
+    n = 40
     x = activations(400, n, generator)
     h = second_moments(x)
     w = draw_weights(12, n, generator).float()
@@ -406,8 +406,7 @@ def test_cost_lazy_updates(submission):
     out, n, block, group_size = 16, 128, 16, 16
     w, h = draw_weights(out, n, generator), second_moments(activations(200, n, generator))
     widest = out * max(block, group_size)
-    for act_order in (False, True):
-        with dispatched(submission) as cost:
-            submission.gptq(w, h, block=block, group_size=group_size, act_order=act_order)
-        wide = cost.count(lambda name, elements: elements > widest)
-        wide.at_most(4 * n // block + 40, "results wider than block and group: 4 per block and 40 in all besides")
+    with dispatched(submission) as cost:
+        submission.gptq(w, h, block=block, group_size=group_size)
+    wide = cost.count(lambda name, elements: elements > widest)
+    wide.at_most(4 * n // block + 40, "results wider than block and group: 4 per block and 40 in all besides")
