@@ -6,7 +6,7 @@ import random
 import torch
 from torch.nn import functional as F
 
-from grader.testing import close, equal, given, integers, points, require, sampled_from
+from grader.testing import close, equal, points, require
 
 KEYS = {"loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"}
 EOS = 9
@@ -193,28 +193,27 @@ def test_starts_at_log_2(submission):
 
 
 @points(6)
-@given(
-    n=integers(1, 7),
-    batch_size=integers(1, 8),
-    epochs=integers(1, 3),
-    beta=sampled_from((0.1, 0.7)),
-    lr=sampled_from((0.05, 0.01)),
-    nll_coef=sampled_from((0.0, 1.0, 0.3)),
-    pad_id=sampled_from((0, EOS, 5)),
-    seed=integers(0, 2**20),
-    examples=10,
-)
-def test_padding_is_inert(submission, n, batch_size, epochs, beta, lr, nll_coef, pad_id, seed):
+def test_padding_is_inert(submission, rng):
     """The log and the trained weights are those of a loop that scores every sequence alone, unpadded, in float64."""
+    # A loop and no property: to shrink a failure of this test would take a minute.
     desk = submission.prop(Desk)
-    policy, own = desk.policy(6, seed), Desk().policy(6, seed)
-    pairs = random_pairs(random.Random(seed), n)
-    config = {"beta": beta, "lr": lr, "epochs": epochs, "batch_size": batch_size, "nll_coef": nll_coef}
-    _, history = train(submission, policy, pairs, pad_id, seed, **config)
-    compare(history, oracle(own, pairs, **config, generator=torch.Generator().manual_seed(seed)))
-    trained = policy.state_dict()
-    for name, value in own.state_dict().items():
-        close(trained[name], value, rtol=1e-5, atol=1e-5, by="tensor", what=f"trained {name}")
+    for n, batch_size, epochs, beta, lr, nll_coef, pad_id in (
+        (1, 1, 1, 0.1, 0.05, 0.0, 0),
+        (3, 3, 2, 0.7, 0.05, 0.0, 0),
+        (4, 2, 2, 0.1, 0.01, 1.0, EOS),
+        (5, 2, 3, 0.7, 0.05, 0.3, 5),
+        (3, 8, 2, 0.3, 0.02, 1.0, 3),
+        (7, 4, 2, 0.1, 0.05, 0.0, EOS),
+    ):
+        seed = int(rng.integers(2**20))
+        policy, own = desk.policy(6, seed), Desk().policy(6, seed)
+        pairs = random_pairs(random.Random(seed), n)
+        config = {"beta": beta, "lr": lr, "epochs": epochs, "batch_size": batch_size, "nll_coef": nll_coef}
+        _, history = train(submission, policy, pairs, pad_id, seed, **config)
+        compare(history, oracle(own, pairs, **config, generator=torch.Generator().manual_seed(seed)))
+        trained = policy.state_dict()
+        for name, value in own.state_dict().items():
+            close(trained[name], value, rtol=1e-5, atol=1e-5, by="tensor", what=f"trained {name}")
 
 
 @points(3)
