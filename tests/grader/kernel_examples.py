@@ -371,7 +371,7 @@ def written_after(x: Tensor) -> Tensor:
 
 def written_before(x: Tensor) -> Tensor:
     made = torch.empty_like(x)
-    ctypes.memset(made.data_ptr(), 0, 4)
+    ctypes.memset(made.data_ptr(), 0x41, 64)  # nothing that the memory held before
     return copied(made, torch.empty_like(x))
 
 
