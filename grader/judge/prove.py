@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course import Course, CourseError, Exercise, load
@@ -19,7 +19,7 @@ from grader.report import Check, Outcome, Report
 from grader.stubs import derived_stub
 
 SEEDS = (1, 2)
-"""The solution is judged with each of these; fixed, so that a proof can be repeated."""
+"""The solution is judged with each of these, others with the first; fixed, so that a proof can be repeated."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Trial:
     """What went wrong; for a mistake that was named, the check that named it."""
     checks: int
     seconds: float
+    seconds_of_checks: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ def prove(
     seeds: Sequence[int] = SEEDS,
     on_proof: Callable[[Proof], None] | None = None,
 ) -> list[Proof]:
-    """One proof for each exercise, in the order given; `on_proof` is told of each as it is done."""
+    """One proof for each exercise, in the order given; `on_proof` is told of each as it is done.
+
+    `seeds` are those of the solution; without any it is left out.
+    """
     kinds = {exercise.kind for exercise in exercises}
     arguments = [(str(course.root), exercise.id, tuple(kinds), patience, tuple(seeds)) for exercise in exercises]
     found: dict[str, Proof] = {}
@@ -99,21 +103,23 @@ def _prove_one(root: str, exercise_id: str, kinds: tuple[str, ...], patience: fl
     began = time.monotonic()
     exercise = judge.course.exercise(exercise_id)
     try:
-        trials = [
-            trial
-            for step in (_stub, _solution, _mistakes, _alternatives, _trivial)
-            for trial in step(judge, exercise, seeds)
+        right = [
+            _stub(judge, exercise),
+            *(_right(judge, exercise, "solution", judge.course.solution_path(exercise), seed) for seed in seeds),
+            *(_right(judge, exercise, "alternative", path, SEEDS[0]) for path in judge.course.alternatives(exercise)),
         ]
+        usual = right[-1].seconds_of_checks
+        trials = [*right, *_mistakes(judge, exercise, usual), *_trivial(judge, exercise, usual)]
         return Proof(exercise_id, tuple(trials), time.monotonic() - began)
     except CourseError as error:
         return Proof(exercise_id, (), time.monotonic() - began, str(error))
 
 
-def _stub(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
+def _stub(judge: Judge, exercise: Exercise) -> Trial:
     """The stub fails every check kindly: by saying what is not written yet."""
     stub = derived_stub(judge.course, exercise)
     committed = judge.course.stub_path(exercise).read_text(encoding="utf-8")
-    report = judge.grade_source(exercise, stub, judge.course.stub_path(exercise), seed=seeds[0])
+    report = judge.grade_source(exercise, stub, judge.course.stub_path(exercise), seed=SEEDS[0])
     unkind = [check for check in report.checks if not _is_kind(check)]
     detail = ""
     if committed != stub:
@@ -124,7 +130,7 @@ def _stub(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]
         detail = "passes"
     elif unkind:
         detail = f"{unkind[0].name}: {unkind[0].outcome}: {unkind[0].message}"
-    return [_trial(exercise, "stub", "stub", report, detail)]
+    return _trial(exercise, "stub", "stub", report, detail)
 
 
 def _is_kind(check: Check) -> bool:
@@ -133,17 +139,8 @@ def _is_kind(check: Check) -> bool:
     return check.outcome is Outcome.FAILED and check.message.startswith("not written yet")
 
 
-def _solution(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
-    path = judge.course.solution_path(exercise)
-    return [_right(judge, exercise, "solution", f"solution, seed {seed}", path, seed) for seed in seeds]
-
-
-def _alternatives(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
-    paths = judge.course.alternatives(exercise)
-    return [_right(judge, exercise, "alternative", path.stem, path, seeds[0]) for path in paths]
-
-
-def _right(judge: Judge, exercise: Exercise, role: str, name: str, path: Path, seed: int) -> Trial:
+def _right(judge: Judge, exercise: Exercise, role: str, path: Path, seed: int) -> Trial:
+    name = path.stem if role == "alternative" else f"solution, seed {seed}"
     report = judge.grade(exercise, path, seed=seed, diagnose=False)
     bad = [check for check in report.checks if has_failed(check)]
     detail = report.problem
@@ -155,11 +152,19 @@ def _right(judge: Judge, exercise: Exercise, role: str, name: str, path: Path, s
     return _trial(exercise, role, name, report, detail)
 
 
-def _mistakes(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
+def _mistakes(judge: Judge, exercise: Exercise, usual_seconds: Mapping[str, float]) -> list[Trial]:
     trials = []
     for name, source in wrong_programs(judge.course, exercise).items():
         path = Path(f"/mistakes/{exercise.slug}/{name}.py")
-        report = judge.grade_source(exercise, source, path, seed=seeds[0], explain=(name,), stop_when=_names_something)
+        report = judge.grade_source(
+            exercise,
+            source,
+            path,
+            seed=SEEDS[0],
+            explain=(name,),
+            stop_when=_names_something,
+            usual_seconds=usual_seconds,
+        )
         failed = [c for c in report.checks if c.outcome in (Outcome.FAILED, Outcome.ERROR)]
         named = [c for c in failed if c.mistakes]
         if report.problem:
@@ -178,7 +183,7 @@ def _names_something(check: Check) -> bool:
     return bool(check.mistakes)
 
 
-def _trivial(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Trial]:
+def _trivial(judge: Judge, exercise: Exercise, usual_seconds: Mapping[str, float]) -> list[Trial]:
     """No trivial answer passes, unless it changed nothing and so is the solution itself."""
     solution = judge.course.solution_path(exercise).read_text(encoding="utf-8")
     trials: list[Trial] = []
@@ -192,9 +197,10 @@ def _trivial(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Tri
             exercise,
             answer.apply(solution),
             path,
-            seed=seeds[0],
+            seed=SEEDS[0],
             diagnose=False,
             stop_when=has_failed,
+            usual_seconds=usual_seconds,
             at_end=lambda submission, spoilt=spoilt: spoilt.append(trivial.has_spoilt(submission)),  # type: ignore[misc]
         )
         if report.passed and not any(spoilt):
@@ -207,4 +213,5 @@ def _trivial(judge: Judge, exercise: Exercise, seeds: Sequence[int]) -> list[Tri
 
 
 def _trial(exercise: Exercise, role: str, program: str, report: Report, detail: str) -> Trial:
-    return Trial(exercise.id, role, program, not detail, detail, len(report.checks), report.seconds)
+    times = {check.name: check.seconds for check in report.checks}
+    return Trial(exercise.id, role, program, not detail, detail, len(report.checks), report.seconds, times)
