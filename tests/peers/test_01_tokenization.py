@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import math
 import random
@@ -11,10 +10,10 @@ import unicodedata
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from reference import module_at, solution
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = "02_transformer/01_tokenization"
@@ -37,21 +36,11 @@ def train_bpe(text: str, vocab_size: int) -> dict[int, bytes]:
 )
 
 
-def load(path: str) -> ModuleType:
-    """A module by its path in the repository."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-pretokenizer = load(f"solutions/{CHAPTER}/pretokenizer.py")
-bpe_trainer = load(f"solutions/{CHAPTER}/bpe_trainer.py")
-bpe_codec = load(f"solutions/{CHAPTER}/bpe_codec.py")
-wordpiece = load(f"solutions/{CHAPTER}/wordpiece.py")
-unigram_lm = load(f"solutions/{CHAPTER}/unigram_lm.py")
+pretokenizer = solution(CHAPTER, "pretokenizer")
+bpe_trainer = solution(CHAPTER, "bpe_trainer")
+bpe_codec = solution(CHAPTER, "bpe_codec")
+wordpiece = solution(CHAPTER, "wordpiece")
+unigram_lm = solution(CHAPTER, "unigram_lm")
 byte_to_unicode = pretokenizer.byte_to_unicode()
 
 
@@ -94,7 +83,7 @@ def trained() -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
 
 def test_split_is_the_published_pattern_for_every_character(regex: Any) -> None:
     pattern = regex.compile(GPT2)
-    scanned = load(f"tests/chapters/{CHAPTER}/test_pretokenizer.py").scanned
+    scanned = module_at(f"tests/chapters/{CHAPTER}/test_pretokenizer.py").scanned
     # regex knows a newer Unicode than this Python: characters that are new there have no class here.
     assigned = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) != "Cn"]
     for start in range(0, len(assigned), 5000):

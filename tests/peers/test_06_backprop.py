@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import solution
 
-CHAPTER = Path(__file__).resolve().parents[2] / "solutions/01_foundations/06_backprop"
-
-
-def load(name: str) -> ModuleType:
-    """A reference solution by its path."""
-    spec = importlib.util.spec_from_file_location(f"peers_01_06_{name}", CHAPTER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+CHAPTER = "01_foundations/06_backprop"
 
 
-Value = load("scalar_autograd").Value
-mlp = load("mlp_backprop")
-Tensor = load("tensor_autograd").Tensor
-training = load("train_mlp")
+Value = solution(CHAPTER, "scalar_autograd").Value
+mlp = solution(CHAPTER, "mlp_backprop")
+Tensor = solution(CHAPTER, "tensor_autograd").Tensor
+training = solution(CHAPTER, "train_mlp")
 
 
 def torch_scalar(x: float) -> torch.Tensor:

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from reference import solution
 from torch import Tensor
 
-CHAPTER = Path(__file__).resolve().parents[2] / "solutions/04_kernels/06_paged_kv"
+CHAPTER = "04_kernels/06_paged_kv"
 NO_TRANSFORMERS = "transformers is an optional peer: pip install -e '.[peers]'"
 H, HK, D = 8, 2, 16
 BLOCK_SIZE = 4
 
 
-def load(name: str) -> ModuleType:
-    """A reference solution by its path."""
-    spec = importlib.util.spec_from_file_location(f"peers_04_06_{name}", CHAPTER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-paged = load("paged_attention")
+paged = solution(CHAPTER, "paged_attention")
 
 
 class Pages:

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import random
-import sys
 from collections import Counter
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from reference import solution
 
-CHAPTER = Path(__file__).resolve().parents[2] / "solutions/07_inference/06_speculative_decoding"
+CHAPTER = "07_inference/06_speculative_decoding"
 NO_TRANSFORMERS = "transformers is an optional peer: pip install -e '.[peers]'"
 
 
-def load(name: str) -> ModuleType:
-    """A reference solution by its path."""
-    spec = importlib.util.spec_from_file_location(f"peers_07_06_{name}", CHAPTER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-speculative_sampling = load("speculative_sampling")
-token_tree = load("token_tree")
-ngram_drafts = load("ngram_drafts")
-speculative_loop = load("speculative_loop")
+speculative_sampling = solution(CHAPTER, "speculative_sampling")
+token_tree = solution(CHAPTER, "token_tree")
+ngram_drafts = solution(CHAPTER, "ngram_drafts")
+speculative_loop = solution(CHAPTER, "speculative_loop")
 
 
 # -- exact enumeration of the output distribution -------------------------------------------------------------------

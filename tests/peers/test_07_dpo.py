@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from reference import solution
 from torch import Tensor
 
-CHAPTER = Path(__file__).resolve().parents[2] / "solutions/05_alignment/07_dpo"
+CHAPTER = "05_alignment/07_dpo"
 NO_TRL = "trl is an optional peer: pip install -e '.[peers]'"
 
 
-def load(name: str) -> ModuleType:
-    """A reference solution by its path."""
-    spec = importlib.util.spec_from_file_location(f"peers_05_07_{name}", CHAPTER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-sequence_logps = load("sequence_logps").sequence_logps
-dpo_loss = load("dpo_loss").dpo_loss
-preference_losses = load("preference_losses")
-dpo_train = load("dpo_train")
+sequence_logps = solution(CHAPTER, "sequence_logps").sequence_logps
+dpo_loss = solution(CHAPTER, "dpo_loss").dpo_loss
+preference_losses = solution(CHAPTER, "preference_losses")
+dpo_train = solution(CHAPTER, "dpo_train")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +165,7 @@ def test_dpo_loss_and_metrics(trl: ModuleType, kind: str, smoothing: float, beta
 
     agree(ours, lambda: trl_dpo(trl, batch, kind, beta, smoothing)[0], batch)
     _, *rewards = dpo_loss(*batch.sums(), beta=beta)
-    ours_logged = load("dpo_loss").dpo_metrics(*rewards)
+    ours_logged = solution(CHAPTER, "dpo_loss").dpo_metrics(*rewards)
     _, logged = trl_dpo(trl, batch, kind, beta, smoothing)
     for name, value in ours_logged.items():
         assert logged[name] == [pytest.approx(value, rel=1e-6)], name

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from reference import solution
 from torch import Tensor
 
-CHAPTER = Path(__file__).resolve().parents[2] / "solutions/04_kernels/07_ptq"
+CHAPTER = "04_kernels/07_ptq"
 NO_NEURAL_COMPRESSOR = "neural-compressor is an optional peer: pip install neural_compressor_pt accelerate"
 NO_TORCHAO = "torchao is an optional peer: pip install torchao"
 
 
-def load(name: str) -> ModuleType:
-    """A reference solution by its path."""
-    spec = importlib.util.spec_from_file_location(f"peers_04_07_{name}", CHAPTER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-obq = load("obq")
-gptq = load("gptq")
-awq = load("awq")
+obq = solution(CHAPTER, "obq")
+gptq = solution(CHAPTER, "gptq")
+awq = solution(CHAPTER, "awq")
 
 
 def layer(
