@@ -195,7 +195,7 @@ class Judge:
         if home.isolation == "none":
             session = debug.session(options)
         else:
-            imports = _scipy_imports(self.course.solution_path(exercise))
+            imports = _slow_imports(self.course.solution_path(exercise))
             session = Session.open(home.start(exercise.kind, exercise.limits, imports), options, seconds)
         session.side.parameter_names.update(_parameter_names(self.course.stub_path(exercise)))
         session.side.operators = _operators(self.course.solution_path(exercise))
@@ -252,16 +252,18 @@ def _quick_first(tests: list[HiddenTest], usual_seconds: Mapping[str, float]) ->
 
 
 @cache
-def _scipy_imports(solution: Path) -> tuple[str, ...]:
-    """Parts of scipy that the solution imports; submissions will too, and each part takes its time to load."""
+def _slow_imports(solution: Path) -> tuple[str, ...]:
+    """Modules that the solution needs and that take seconds to load: submissions will need them too."""
     found: set[str] = set()
-    for node in ast.parse(solution.read_text(encoding="utf-8")).body:
+    for node in ast.walk(ast.parse(solution.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names if alias.name.startswith("scipy."))
         elif isinstance(node, ast.ImportFrom) and node.module == "scipy":
             found.update(f"scipy.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scipy."):
             found.add(str(node.module))
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.optim":
+            found.add("torch._dynamo")  # every optimizer imports it when it is made
     return tuple(sorted(found))
 
 
