@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
@@ -61,51 +62,21 @@ class Probe(Protocol):
         """What was counted, as plain data. Called once, after the probe has closed."""
 
 
-def _torch(options: Options, context: Context) -> Probe:
-    from grader.worker.probes.dispatched import Dispatched
-
-    return Dispatched(options, context)
-
-
-def _saved(options: Options, context: Context) -> Probe:
-    from grader.worker.probes.saved import Saved
-
-    return Saved(options, context)
-
-
-def _memory(options: Options, context: Context) -> Probe:
-    from grader.worker.probes.memory import Memory
-
-    return Memory(options, context)
-
-
-def _lines(options: Options, context: Context) -> Probe:
-    from grader.worker.probes.lines import Lines
-
-    return Lines(options, context)
-
-
-def _products(options: Options, context: Context) -> Probe:
-    from grader.worker.probes.products import Products
-
-    return Products(options, context)
-
-
-def _kernels(options: Options, context: Context) -> Probe:
-    from grader.worker.kernels.probe import Kernels
-
-    return Kernels(options, context)
-
-
-PROBES: dict[str, Callable[[Options, Context], Probe]] = {
-    "kernels": _kernels,
-    "saved": _saved,
-    "torch": _torch,
-    "products": _products,
-    "lines": _lines,
-    "memory": _memory,
+PROBES = {
+    "kernels": "grader.worker.kernels.probe.Kernels",
+    "saved": "grader.worker.probes.saved.Saved",
+    "torch": "grader.worker.probes.dispatched.Dispatched",
+    "products": "grader.worker.probes.products.Products",
+    "lines": "grader.worker.probes.lines.Lines",
+    "memory": "grader.worker.probes.memory.Memory",
 }
-"""Makers of probes, from the outermost to the innermost. Each imports what it needs only when it is asked for."""
+"""Classes of probes, from the outermost to the innermost; only those that are asked for are imported."""
+
+
+def _probe(name: str, options: Options, context: Context) -> Probe:
+    module, _, kind = PROBES[name].rpartition(".")
+    probe: Probe = getattr(importlib.import_module(module), kind)(options, context)
+    return probe
 
 
 _open = [0]
@@ -149,7 +120,7 @@ def opened(
         raise ValueError(f"no probe {unknown[0]!r}; there are {', '.join(PROBES)}")
     _no_old_threads()
     context = Context(filename, arguments)
-    chosen = {name: make(wanted[name] or {}, context) for name, make in PROBES.items() if name in wanted}
+    chosen = {name: _probe(name, wanted[name] or {}, context) for name in PROBES if name in wanted}
     results.update({name: {} for name in chosen})
     _open[0] += 1
     try:
