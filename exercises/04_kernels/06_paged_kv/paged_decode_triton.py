@@ -50,8 +50,9 @@ def paged_decode(
     2. The splits are combined: sum_s w_s out_s / sum_s w_s with w_s = exp(lse_s - max lse).
 
     Scores, sums and outputs stay in float32; the weights are rounded to v's dtype for their product with v, and float32
-    inputs are multiplied in full precision (input_precision="ieee"). Errors are at most 1e-5 in float32 and 2e-3 in
-    float16, relative to the value or to the rms of its head if that is larger; 5e-3 where scores run to thousands.
+    inputs are multiplied in full precision (input_precision="ieee"). Errors are at most 1e-5 in float32 (for scores up
+    to about 10) and 2e-3 in float16, relative to the value or to the rms of its head if that is larger; 5e-3 where
+    scores run to thousands.
 
     Cost: exactly context * HK * D elements are loaded of each cache (summed over the sequences): no slot twice, none
     for each query head, none behind the context. Of q at most splits times its size is loaded. The result is stored

@@ -157,9 +157,10 @@ class BlockManager:
     def stats(self) -> dict[str, int]:
         """How well the memory is used, as a dictionary of three numbers.
 
-        "physical": blocks that at least one table holds. "logical": the lengths of all tables, summed; what it is above
-        "physical" is what sharing saves. "wasted": slots of the physical blocks that hold no token of any sequence. (A
-        shared last block may hold more tokens of one sequence than of another, which was truncated.)
+        "physical": blocks that at least one table holds. "logical": entries (blocks) of all tables, summed, so that a
+        block counts once for each table that holds it; what it is above "physical" is what sharing saves. "wasted":
+        slots of the physical blocks that hold no token of any sequence. (A shared last block may hold more tokens of
+        one sequence than of another, which was truncated.)
         """
         ### BEGIN SOLUTION
         filled: dict[int, int] = {}

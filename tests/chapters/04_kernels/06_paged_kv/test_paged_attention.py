@@ -242,8 +242,11 @@ def test_write_then_read(submission, T, blocks, block_size, padded, dtype, seed)
         k, v, kv[0], kv[1], torch.tensor(slots, dtype=torch.int64)
     )
     require(result is None, "write_kv returns None: it changes the caches", got=result)
-    equal(bits(kv[0]), bits(want[0]), what="k_cache, as bits")
-    equal(bits(kv[1]), bits(want[1]), what="v_cache, as bits")
+    for name, got, right in (("k_cache", kv[0], want[0]), ("v_cache", kv[1], want[1])):
+        # torch's scatter_ may give a NaN other bits, in slots that it was not asked to write too.
+        same_numbers = torch.equal(got.float().nan_to_num(7.5), right.float().nan_to_num(7.5))
+        note = " (only the bits of NaN or the sign of 0 differ: move the numbers as integers)" if same_numbers else ""
+        equal(bits(got), bits(right), what=f"{name}, as bits{note}")
 
 
 @points(2)
@@ -319,28 +322,23 @@ def fp8_oracle(stored, scale):
     seed=integers(0, 99),
 )
 def test_fp8_cache(submission, sequences, heads, dtype, seed):
-    """Stored numbers times the scale of their head, which differ: exact on what is stored, and near what was meant."""
+    """Stored numbers times the scale of their head, which differ: exact attention over what is stored."""
     HK, G = heads
     generator = torch.Generator().manual_seed(seed)
     b = batch(sequences, HK=HK, G=G, D=16, seed=seed)
     sizes = torch.rand(2, HK, 1, generator=generator) * 1.8 + 0.2
-    scales, meant = {}, ([], [])
-    for cache, name, rows, size, true in zip(
-        ("k_cache", "v_cache"), ("k_scale", "v_scale"), (b.keys, b.values), sizes, meant, strict=True
+    scales = {}
+    for cache, name, rows, size in zip(
+        ("k_cache", "v_cache"), ("k_scale", "v_scale"), (b.keys, b.values), sizes, strict=True
     ):
         values = getattr(b, cache) * size
         scale = values.abs().amax((0, 1, 3)) / 448
-        true += [row * size for row in rows]
         rows[:] = [fp8_oracle((row.float() * size / scale[:, None]).to(E4M3), scale) for row in rows]
         stored = (values / scale[:, None]).to(E4M3)
         setattr(b, cache, torch.where((values == 0).all(-1, keepdim=True), torch.tensor(NAN).to(E4M3), stored))
         scales[name] = scale
     b.q = b.q.to(dtype)
-    got = check(submission, b, rtol=1e-5 if dtype == torch.float32 else 1e-3, **scales)
-    b.keys, b.values = meant
-    right = expected(b)
-    error = float((got.double() - right).norm() / right.norm())
-    require(error <= 0.06, "what FP8 costs: relative error of the whole result", got=error, expected="at most 0.06")
+    check(submission, b, rtol=1e-5 if dtype == torch.float32 else 1e-3, **scales)
 
 
 @points(2)

@@ -1,0 +1,129 @@
+"""bmm with scaled queries, a triu mask of -inf, exp in place and one division at the end; caches moved as integer bits."""
+
+# Not allowed here, in any form: torch.nn.functional.scaled_dot_product_attention.
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+E4M3_MAX = 448.0  # the largest number of torch.float8_e4m3fn
+
+
+def _bits(x: Tensor) -> torch.dtype:
+    """An integer type of the same size: copies then keep every bit."""
+    return {1: torch.uint8, 2: torch.int16, 4: torch.int32}[x.element_size()]
+
+
+def write_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
+    """Stores the keys and values of T tokens at their slots, in place.
+
+    k, v              (T, HK, D), any strides, in the caches' dtype (float32, float16, bfloat16 or float8_e4m3fn); T may
+                      be 0
+    k_cache, v_cache  (blocks, block_size, HK, D), contiguous: modified, and nothing is returned
+    slots             (T,) int64: token t goes to offset slots[t] % block_size of block slots[t] // block_size. No slot
+                      occurs twice, except -1: such a token is padding, and is not written anywhere.
+
+    All other slots keep every bit.
+
+    Cost: the number of torch operations does not depend on T, and no tensor made on the way takes more memory than k and
+    v together.
+    """
+    heads, dim = k.shape[1:]
+    tokens = torch.nonzero(slots != -1).squeeze(1)
+    slots = slots.index_select(0, tokens)
+    block_size = k_cache.shape[1]
+    block = torch.div(slots, block_size, rounding_mode="floor")
+    offset = slots - block * block_size
+    k_cache.view(_bits(k)).index_put_((block, offset), k.view(_bits(k)).index_select(0, tokens))
+    v_cache.view(_bits(v)).index_put_((block, offset), v.view(_bits(v)).index_select(0, tokens))
+
+
+def paged_attention(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    block_tables: Tensor,
+    context_lens: Tensor,
+    query_start: Tensor,
+    *,
+    scale: float | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+) -> Tensor:
+    """Attention of a mixed batch, prefill chunks and decodes, over a paged cache (arXiv:2309.06180).
+
+    q             (total, H, D) float32, float16 or bfloat16, any strides: the new queries of B sequences, one sequence
+                  after another
+    query_start   (B + 1,) int32, from 0 to total: the queries of sequence b are the rows query_start[b] up to (not
+                  including) query_start[b + 1] (vLLM's query_start_loc). Their number q_len is 1 in decode, many in
+                  prefill, and 0 for a sequence that sits this step out: it has no rows in the result.
+    context_lens  (B,) int32: tokens of each sequence whose keys and values are in the cache, those of the new queries
+                  included: q_len <= context_lens[b]. 0 is possible, with q_len = 0.
+    block_tables  (B, W) int32, any strides: row b lists the blocks of sequence b in order. Only its first
+                  ceil(context_lens[b] / block_size) entries count; the rest is padding of any value (-1, 10**9), and no
+                  block's number. Sequences may share blocks.
+    k_cache,      (blocks, block_size, HK, D), contiguous. Slots that hold no token of a sequence may hold anything, NaN
+    v_cache       included, also those behind the context in a sequence's own last block. In q's dtype without
+                  scales, float8_e4m3fn with scales.
+    k_scale,      (HK,) float32, both or neither: value = stored number * scale of its KV head
+    v_scale
+    scale         factor on q . k; None means D ** -0.5, any other number is used as it is
+
+    A sequence's queries are the last q_len positions of its context: query t (counted from 0 within the sequence) sees
+    the positions 0 ... context_lens[b] - q_len + t. H is a multiple of HK; query head h reads KV head h // (H // HK).
+
+    Returns (total, H, D) in q's dtype. Everything is widened to float32 first; scores (of any size), softmax and
+    weighted sum stay in float32, and the result is rounded once.
+
+    Cost, for each sequence on its own: at most 100 torch operations a sequence (views count) and 100 besides, whatever
+    the lengths. No tensor takes more memory than the largest of H * q_len * padded, 2 * padded * HK * D (both for any
+    sequence; padded is the context rounded up to whole blocks) and total * H * D numbers of float32: keys are not
+    repeated for every query head, and blocks that hold no context are not gathered.
+    """
+    H, D = q.shape[1:]
+    _, block_size, HK, _ = k_cache.shape
+    group = H // HK
+    factor = D**-0.5 if scale is None else scale
+    lens, starts = context_lens.tolist(), query_start.tolist()
+    pieces = []
+    for b, (first, last, n) in enumerate(zip(starts[:-1], starts[1:], lens, strict=True)):
+        m = last - first
+        if not m:
+            continue
+        table = block_tables[b, : (n + block_size - 1) // block_size]
+
+        def fetch(cache, s):
+            bits = cache.view(_bits(cache)).index_select(0, table)
+            rows = bits.view(cache.dtype).view(-1, HK, D)[:n].to(torch.float32)
+            return (rows if s is None else rows.mul_(s.view(HK, 1))).transpose(0, 1)  # (HK, n, D)
+
+        rows = q[first:last].to(torch.float32).mul(factor)
+        rows = rows.view(m, HK, group, D).permute(1, 2, 0, 3).reshape(HK, group * m, D)
+        p = torch.bmm(rows, fetch(k_cache, k_scale).transpose(1, 2)).view(HK, group, m, n)
+        p += torch.full((m, n), -torch.inf, device=q.device).triu_(n - m + 1)
+        p -= p.amax(-1, keepdim=True)
+        p.exp_()
+        z = p.sum(-1, keepdim=True)
+        o = torch.bmm(p.view(HK, group * m, n), fetch(v_cache, v_scale)).view(HK, group, m, D) / z
+        pieces.append(o.permute(2, 0, 1, 3).reshape(m, H, D).to(q.dtype))
+    return torch.cat(pieces) if pieces else q.new_empty(q.shape)
+
+
+def quantize_kv(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys or values in one byte each, with one scale per KV head: x is about stored * scale[:, None].
+
+    x: (..., HK, D), any float dtype, any leading dimensions, finite; no dimension is 0.
+
+    Returns (stored, scale):
+        scale   (HK,) float32: the largest |x| of the head (over all leading dimensions and D) divided by 448, the
+                largest number of E4M3; 1 for a head of zeros
+        stored  x's shape, float8_e4m3fn: x / scale, computed in float32, rounded to the nearest. So it errs by at most
+                1/16 of the value or, where that is smaller than 2 ** -6 * scale, by 2 ** -10 * scale.
+    """
+    x = x.to(torch.float32)
+    heads = x.movedim(-2, 0).flatten(1)
+    scale = heads.abs().max(dim=1).values / E4M3_MAX
+    scale[scale == 0] = 1.0
+    stored = torch.clamp(x / scale.unsqueeze(-1), -E4M3_MAX, E4M3_MAX)
+    return stored.to(torch.float8_e4m3fn), scale
