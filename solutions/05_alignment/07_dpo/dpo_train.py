@@ -37,6 +37,8 @@ def dpo_train(
 ) -> tuple[nn.Module, list[dict[str, float]]]:
     """Trains the policy in place, by DPO (arXiv:2305.18290). Returns (the reference, the log of the steps).
 
+    The file stands alone: what you wrote for the chapter's other exercises can be copied, not imported.
+
     policy: ids (B, T) int64 -> logits (B, T, V), float32 or float64. It is causal, so what stands to the right of a
     token does not matter to it: pad there. It is passed in train mode (dropout may be active) and is trained in it.
     pairs: N >= 1 times (prompt, chosen, rejected), lists of ids, none empty; completions end with their EOS. A sequence

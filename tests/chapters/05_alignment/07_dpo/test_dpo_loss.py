@@ -114,9 +114,9 @@ def test_starts_at_log_2(submission, rng):
 
 @points(3)
 def test_gradients(submission, rng):
-    """The gradients on chosen and rejected in closed form, weighted pair by pair; none on the references."""
+    """The gradients on chosen and rejected in closed form, also where training starts; none on the references."""
     for loss_type in TYPES:
-        for beta, e, spread in ((0.1, 0.0, 5.0), (0.1, 0.2, 20.0), (2.0, 0.05, 1.0), (0.7, 0.4, 3.0)):
+        for beta, e, spread in ((0.1, 0.0, 5.0), (0.1, 0.2, 20.0), (2.0, 0.05, 1.0), (0.7, 0.4, 3.0), (0.3, 0.1, 0.0)):
             for reference_free in (False, True):
                 logps = draw(rng, 6, spread, around=-5.0)
                 weights = torch.from_numpy(rng.standard_normal(6))

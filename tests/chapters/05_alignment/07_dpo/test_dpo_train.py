@@ -193,7 +193,7 @@ def test_starts_at_log_2(submission):
 
 
 @points(6)
-def test_padding_is_inert(submission, rng):
+def test_matches_unpadded_loop(submission, rng):
     """The log and the trained weights are those of a loop that scores every sequence alone, unpadded, in float64."""
     # A loop and no property: to shrink a failure of this test would take a minute.
     desk = submission.prop(Desk)

@@ -134,12 +134,17 @@ def test_matches_float64_oracle(submission, batch, beta, gamma, alpha, single, a
     beta=sampled_from((0.1, 0.5, 2.0)),
     gamma=sampled_from((0.5, 1.6)),
     alpha=sampled_from((1.0, 0.3)),
+    tied=booleans(),
     seed=integers(0, 2**32 - 1),
-    examples=15,
+    examples=20,
 )
-def test_gradients(submission, batch, beta, gamma, alpha, seed):
-    """Autograd through each loss equals that of the formula in float64; the references get no gradient."""
+def test_gradients(submission, batch, beta, gamma, alpha, tied, seed):
+    """Autograd through each loss equals that of the formula in float64, also at a tie; none for the references."""
     pairs, refs = draw_pairs(seed, batch)
+    if tied:  # where a policy starts, and where |x| has no slope
+        chosen, _, length, _ = pairs
+        pairs, refs = (chosen, chosen.clone(), length, length), {name: chosen.clone() for name in refs}
+        gamma = 0.0
     for x in (*pairs[:2], *refs.values()):
         x.requires_grad_()
     for kind in KINDS:
