@@ -12,7 +12,7 @@ REWARDS = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
 
 
 def array(x):
-    return np.array(x.detach().double())
+    return x.detach().double().numpy()
 
 
 def policies(rng, shape, spread=1.0):
