@@ -21,6 +21,8 @@ hessian_not_inverse = edit("cost = error**2 / hinv.diagonal()", "cost = error**2
     REPAIR, "        w[free] -= error[i] / h[free[i], free[i]] * hinv[:, i]\n"
 )
 
+error_alone = edit("cost = error**2 / hinv.diagonal()", "cost = error**2")
+
 wrong_sign = edit(REPAIR, "        w[free] += error[i] / hinv[i, i] * hinv[:, i]\n")
 
 left_to_right = edit("i = int(cost.argmin())  # the first of equals", "i = 0")
