@@ -65,6 +65,8 @@ def w8a8_linear(x: Tensor, w: Tensor) -> Tensor:
         code  = row / scale, rounded to the nearest integer (half to even): an integer in -127 .. 127
         y[t, o] = (sum over j of code_x[t, j] * code_w[o, j]) * scale_x[t] * scale_w[o]
 
+    The scales may be float32 or float64.
+
     The sum is exact: it is that of integers, and fits in int32 for in <= 133,000. Products of dequantised numbers,
     (code * scale) * (code * scale), would round at every step, which int8 hardware does not; and codes that sum to
     exactly 0 must give exactly 0.
