@@ -55,8 +55,8 @@ def search_scale(
 
     Channels without any activation are fine: s is finite and positive. Nothing is modified.
 
-    Cost: at most (grid + 1) * 2 * tokens * out_i * in FLOPs of matrix products per matrix (if in is at most tokens and
-    out_i).
+    Cost: at most (grid + 1) * 2 * tokens * out_i * in FLOPs of matrix products per matrix. It is checked with tokens
+    and out_i of at least `in`.
     """
     ### BEGIN SOLUTION
     size = x.abs().mean(dim=0)
@@ -94,8 +94,8 @@ def search_clip(
 
     Apply it as w_g.clamp(-c, c). Nothing is modified.
 
-    Cost: no tensor made has more than tokens * out * (in / group) + in * out elements (if group <= out): no tensor has
-    an axis for the candidates as well.
+    Cost: no tensor made has more than tokens * out * (in / group) + in * out elements: no tensor has an axis for the
+    candidates as well. It is checked with out of at least `group`.
     """
     ### BEGIN SOLUTION
     out, n = w.shape
