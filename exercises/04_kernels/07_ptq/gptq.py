@@ -54,8 +54,9 @@ def gptq(
 
     1. Dead columns. Where h[j, j] = 0 no input ever reaches column j: set h[j, j] = 1 and all its weights to 0.
     2. Damping. Then add damp * mean(diagonal of h) to the diagonal of h.
-    3. Columns are taken from left to right, or, with act_order, by falling h[j, j] (of equals the lower index first).
-       Column j goes to its grid; with q_j its values there, every column k that is still to come is repaired:
+    3. Columns are taken from left to right, or, with act_order, by falling h[j, j], as steps 1 and 2 left it (of equals
+       the lower index first). Column j goes to its grid; with q_j its values there, every column k that is still to come
+       is repaired:
 
            w_k -= (w_j - q_j) * Hinv[j, k] / Hinv[j, j]
 
@@ -83,8 +84,9 @@ def gptq(
 
     group_size need not divide `in` or block, nor block group_size or `in`; each may be larger than `in`.
 
-    Cost: at most three factorisations, inversions or triangular solves in all. Results of more than
-    out * max(block, group_size) elements: at most 4 per block, and 40 in all besides, however many columns there are.
+    Cost: at most three factorisations, inversions or triangular solves in all. Operations that return a new tensor of
+    more than out * max(block, group_size) elements (views and in-place operations do not): at most 4 per block and 40
+    besides.
     """
     raise NotImplementedError("4.7/gptq: write gptq")
 
