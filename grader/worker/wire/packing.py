@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import decimal
 import fractions
+import functools
 import pathlib
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -135,14 +136,12 @@ class Packer:
 
     def tensor_payload(self, tensor: Any) -> bytes:
         """[dtype, shape, stride, offset, buffer, requires_grad, grad]"""
-        layout = str(tensor.layout)
-        if layout != "torch.strided":
-            return _plain([layout[6:], None])
-        if tensor.is_meta:
-            return _plain(["meta", None])
-        if tensor.is_quantized:
-            return _plain(["quantized", None])
-        plain = tensor if tensor.is_cpu else tensor.detach().cpu()
+        plain = tensor
+        if not tensor.is_cpu or tensor.layout is not _strided() or tensor.is_quantized:
+            other = _other_storage(tensor)
+            if other:
+                return _plain([other, None])
+            plain = tensor.detach().cpu()
         if plain.is_conj() or plain.is_neg():
             plain = plain.detach().resolve_conj().resolve_neg()
         shape = tuple(plain.shape)
@@ -160,7 +159,7 @@ class Packer:
             grad = tensor.grad if self.grads and tensor.is_leaf else None
         return _plain(
             [
-                str(tensor.dtype)[6:],
+                _name_of(tensor.dtype),
                 shape,
                 plain.stride(),
                 plain.storage_offset(),
@@ -184,6 +183,23 @@ class Packer:
         offset = array.__array_interface__["data"][0] - low
         writable = bool(array.flags.writeable)
         return _Ext(ARRAY, self.pack([descr, list(array.shape), list(array.strides), offset, index, writable]))
+
+
+@functools.cache
+def _strided() -> Any:
+    return torch_if_imported().strided
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _other_storage(tensor: Any) -> str:
+    """What a tensor is that has no plain bytes: "sparse_coo", "meta", "quantized"; "" for one on another device."""
+    if tensor.layout is not _strided():
+        return str(tensor.layout).removeprefix("torch.")
+    return "meta" if tensor.is_meta else "quantized" if tensor.is_quantized else ""
 
 
 def _message_of(error: BaseException) -> str:
