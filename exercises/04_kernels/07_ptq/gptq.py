@@ -55,8 +55,8 @@ def gptq(
     1. Dead columns. Where h[j, j] = 0 no input ever reaches column j: set h[j, j] = 1 and all its weights to 0.
     2. Damping. Then add damp * mean(diagonal of h) to the diagonal of h.
     3. Columns are taken from left to right, or, with act_order, by falling h[j, j], as steps 1 and 2 left it (of equals
-       the lower index first). Column j goes to its grid; with q_j its values there, every column k that is still to come
-       is repaired:
+       the lower index first). Column j goes to its grid; with q_j its values there, every column k that is still to
+       come is repaired:
 
            w_k -= (w_j - q_j) * Hinv[j, k] / Hinv[j, j]
 
