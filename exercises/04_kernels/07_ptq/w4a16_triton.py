@@ -24,7 +24,8 @@ def pack(codes: Tensor, zeros: Tensor) -> tuple[Tensor, Tensor]:
     Returns (qweight, qzeros), both int32 and contiguous. Weights are packed along K: qweight (K // 8, N), bits 4i .. 4i
     + 3 of qweight[r, n] are codes[8r + i, n], i = 0 .. 7. Zero-points are packed along N: qzeros (K // g, N // 8), bits
     4i .. 4i + 3 of qzeros[b, c] are zeros[b, 8c + i]. So codes 0, 1, ..., 7 one below the other become 0x76543210, and
-    an eighth code of 8 or more sets the sign bit: the int32 is negative.
+    an eighth code of 8 or more sets the sign bit: the int32 is negative. torch.stack, or zeros and |=, give contiguous
+    results; .contiguous() is refused here too.
     """
     raise NotImplementedError("4.7/w4a16_triton: write pack")
 
@@ -47,9 +48,9 @@ def w4a16_matmul(
     1). Returns a new contiguous (M, N) tensor in x's dtype.
 
     A program expands a block_k x block_n tile of w in registers: each word is loaded once and shifted out into 8 rows;
-    code - zero times scale is rounded to x's dtype, and tl.dot adds up in float32 (or scales the sums of a group
-    afterwards, if you prefer). Errors are at most 3e-3 in float16, relative to the value or to the rms of its row if
-    that is larger.
+    code - zero times scale is rounded to x's dtype, and tl.dot adds up in float32 (if you prefer, a group's sums are
+    scaled afterwards, and the zero-point may be taken off them afterwards too). Errors are at most 3e-3 in float16,
+    relative to the value or to the rms of its row if that is larger.
 
     splits divides K // group. A decode step (M <= 16) has few output tiles, so K is cut into `splits` equal parts, each
     with programs of its own: the first launch writes a float32 (M, N) per split, a second adds them, always in the same
