@@ -26,8 +26,7 @@ def gpt2_split(text: str) -> list[str]:
         2. an optional single space U+0020 (no tab, no other whitespace), then one or more letters
         3. the same optional space, then one or more numbers
         4. the same optional space, then one or more others
-        5. whitespace, two or more characters and a character that is no whitespace after them: the whole run of
-           whitespace but its last character
+        5. a run of two or more whitespace characters that something else follows: all of the run but its last one
         6. the whole run of whitespace
 
     "I've  GPT-2's   " gives ["I", "'ve", " ", " GPT", "-", "2", "'s", "   "].

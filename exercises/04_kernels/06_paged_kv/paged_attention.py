@@ -26,8 +26,8 @@ def write_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 
     All other slots keep every bit.
 
-    Cost: the number of torch operations does not depend on T, and no tensor made on the way takes more memory than k and
-    v together.
+    Cost: the number of torch operations does not depend on T, and no tensor made on the way takes more memory than k
+    and v together.
     """
     raise NotImplementedError("4.6/paged_attention: write write_kv")
 

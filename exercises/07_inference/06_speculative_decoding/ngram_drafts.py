@@ -58,7 +58,8 @@ def lookahead_decode(
     3. With the winner's a, the next guess is y[a + 1:] of branch 0 (already corrected once: a Jacobi iteration), filled
        up with `pad` on the right to `window` tokens.
     4. The pool learns: at the start pool.add(prompt), then after each call the context's last n - 1 tokens from before
-       this call together with the new ones, so that each n-gram is recorded once.
+       this call together with the new ones, so that each n-gram is recorded once. (What it learns from surplus tokens
+       of the last call, or if n_new = 0, is up to you.)
 
     Stop as soon as n_new tokens are there and drop what is too much; n_new = 0 makes no call. `pool` is an NgramPool of
     yours. A simplified form of arXiv:2402.02057, which collects n-grams from the Jacobi trajectories as well.

@@ -86,7 +86,7 @@ def generate(
     least one was produced).
 
     Cost: target.forward is called at most rounds + 1 times, with at most len(prompt) + sum(drafted) + rounds tokens in
-    all. The draft is called at most sum(drafted) + 1 times, and is never fed again a settled token that its cache
-    held when it was settled. Source: arXiv:2211.17192, arXiv:2302.01318.
+    all. The draft is called at most sum(drafted) + 1 times: a drafted token that is accepted stays in its cache, and
+    it is not fed that token again. Source: arXiv:2211.17192, arXiv:2302.01318.
     """
     raise NotImplementedError("7.6/speculative_loop: write generate")

@@ -196,7 +196,7 @@ class StreamDecoder:
 
     def push(self, token_id: int) -> str:
         """The characters that this token completes, perhaps none (""). Bytes that may still become a character are kept
-        back; bytes that cannot any more come out as U+FFFD. ValueError for an id that does not exist.
+        back; others come out as U+FFFD, now or with a later push. ValueError for an id that does not exist.
 
         All pushes and `finish`, joined, are what `decode` makes of all the ids.
         """

@@ -24,8 +24,8 @@ def write_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 
     All other slots keep every bit.
 
-    Cost: the number of torch operations does not depend on T, and no tensor made on the way takes more memory than k and
-    v together.
+    Cost: the number of torch operations does not depend on T, and no tensor made on the way takes more memory than k
+    and v together.
     """
     ### BEGIN SOLUTION
     real = slots >= 0

@@ -54,8 +54,7 @@ def speedup(alpha: float, k: int, c: float) -> float:
 def best_k(alpha: float, c: float, k_max: int = 32) -> tuple[int, float]:
     """(k, speedup) of the draft length 0 <= k <= k_max with the largest speedup.
 
-    A longer draft must be better than the shorter ones by more than 1e-12: the smallest k wins ties. k = 0 means not
-    to speculate, with speedup 1.
+    Of drafts whose speedups are within 1e-12 the shortest wins. k = 0 means not to speculate, with speedup 1.
     """
     ### BEGIN SOLUTION
     best = 0, 1.0

@@ -55,7 +55,7 @@ def verify(
     its uniforms. If none is rejected, next_token = inverse_cdf(p[k], u_next), the bonus token.
 
     ValueError if q[i, draft[i]] is 0 at a place up to the first rejection: such a token cannot have been drawn. Later
-    places need not be checked. Source: arXiv:2211.17192, algorithm 1; arXiv:2302.01318, algorithm 2.
+    places may be checked or not. Source: arXiv:2211.17192, algorithm 1; arXiv:2302.01318, algorithm 2.
     """
     ### BEGIN SOLUTION
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)

@@ -1,6 +1,7 @@
 """Hidden tests: WordPiece. Oracles: greedy outputs by hand; a trainer that recounts everything with exact fractions."""
 
 import random
+import re
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
@@ -137,6 +138,8 @@ def test_limits(submission):
 )
 def test_random_vocabularies(submission, pieces, begins, word, known):
     """Random pieces over a small alphabet, with and without max_piece: longest first, or [UNK]."""
+    # A word that begins with "##" itself could be read in two ways.
+    word = re.sub("^##+", "#", word)
     vocab = {("" if begins >> i & 1 else "##") + piece for i, piece in enumerate(pieces)}
     longest = max(map(len, pieces), default=1) if known else None
     equal(submission.wordpiece_encode(word, vocab, max_piece=longest), greedy(word, vocab))

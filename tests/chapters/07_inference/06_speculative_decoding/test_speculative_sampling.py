@@ -133,6 +133,8 @@ def test_exact_over_two_positions(submission, rng):
         if len(text) > 2:
             third[text[0], text[1], text[2]] += weight
     close(first, p0, 1e-11, what="P(first)")
+    for joint, what in ((second, "two"), (third, "three")):
+        require(bool((joint.sum(-1) > 0).all()), f"some texts of {what} tokens never come", got=joint.sum(-1))
     close(second / second.sum(1, keepdims=True), np.stack(p1), 1e-11, what="P(second | first), where there are two")
     close(third / third.sum(2, keepdims=True), np.array(p2), 1e-11, what="P(third | two before), where there are three")
     kept = np.minimum(p0, q0)
