@@ -120,7 +120,7 @@ class BPETokenizer:
         that was learnt first: with the merges bc, ab, ab + c and bc + d, in this order, "abcd" becomes a, bcd.
 
         The work for a piece of n bytes must grow about as n log n, since a piece may be long (base64, DNA, a row of
-        dashes): from 400 to 800 bytes the executed lines grow at most 2.4 times, and a piece of 100,000 bytes is
+        dashes): from 400 to 800 bytes the executed lines grow at most 2.4 times, and a piece of 50,000 bytes is
         done within the time limit. UnicodeEncodeError for a lone surrogate.
         """
         ### BEGIN SOLUTION

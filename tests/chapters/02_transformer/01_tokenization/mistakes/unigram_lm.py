@@ -52,7 +52,9 @@ divides_by_wrong_total = edit(
     "math.exp(forward[start] + score + backward[end] - total)", "math.exp(forward[start] + score - forward[end])"
 )
 
-all_substrings = edit("for start in range(max(0, end - longest), end):", "for start in range(end):")
+all_substrings = edit("for start in range(max(0, end - longest), end):", "for start in range(end):").then(
+    "            if score is not None:\n", "            if score is not None and len(piece) <= longest:\n"
+)
 
 prunes_by_probability = edit("return uses[piece] * (logp[piece] - alternative)", "return math.exp(logp[piece])")
 
