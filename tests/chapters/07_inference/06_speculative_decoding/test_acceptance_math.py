@@ -127,7 +127,7 @@ def test_two_levels_multiply(submission):
 def test_near_one_is_stable(submission):
     """Right within 1e-9 however near 1 alpha is: 1 - 1e-12 gives 11 for k = 10; k = 1000 works."""
     near = [(1 - 10.0**-digits, k) for digits in range(3, 17) for k in (1, 10, 1000)]
-    for alpha, k in ((1.0, 1000), *near):
+    for alpha, k in (*near, (1.0, 1000)):
         close(submission.expected_tokens(alpha, k), tokens(alpha, k), 1e-9, what=f"alpha = {alpha!r}, k = {k}")
 
 
