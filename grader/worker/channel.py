@@ -27,6 +27,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._timeout = sock.gettimeout()
         self._arrived = bytearray()
         """What has come of messages that nobody has received yet."""
 
@@ -34,7 +35,7 @@ class Channel:
         """Sends one message; a deadline is a value of time.monotonic()."""
         header = _HEADER.pack(len(content))
         try:
-            self._socket.settimeout(_remaining(deadline))
+            self._wait_until(deadline)
             if len(content) < _PIECE:
                 self._socket.sendall(header + content)
             else:
@@ -64,7 +65,7 @@ class Channel:
 
     def _read(self, most: int, deadline: float | None) -> bytes:
         try:
-            self._socket.settimeout(_remaining(deadline))
+            self._wait_until(deadline)
             piece = self._socket.recv(most)
         except (TimeoutError, BlockingIOError):
             raise TimeIsUp from None
@@ -73,6 +74,15 @@ class Channel:
         if not piece:
             raise Closed
         return piece
+
+    def _wait_until(self, deadline: float | None) -> None:
+        """Sets how long the next operation may wait; with 0 seconds it takes what is there."""
+        timeout = None
+        if deadline is not None and deadline != float("inf"):
+            timeout = max(0.0, deadline - time.monotonic())
+        if timeout != self._timeout:
+            self._timeout = timeout
+            self._socket.settimeout(timeout)
 
     def close(self) -> None:
         """Closes this end."""
@@ -97,10 +107,3 @@ def _size(content: bytes | bytearray) -> int:
     if size > LARGEST_FRAME:
         raise Closed
     return size
-
-
-def _remaining(deadline: float | None) -> float | None:
-    """Seconds to wait; 0 means: take what is there."""
-    if deadline is None or deadline == float("inf"):
-        return None
-    return max(0.0, deadline - time.monotonic())

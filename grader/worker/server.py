@@ -175,25 +175,24 @@ class Server:
     ) -> None:
         """Tells the judge which arguments the call changed: packing is canonical, so other bytes are other values."""
         after = Packer(self, grads=False)
-        with contextlib.suppress(wire.WireError):
+        try:
             tree = after.pack([list(args), kwargs])
-            buffers = unpacker.buffers[: len(after.buffers)]
-            if tree == packed and after.buffers == buffers:
+            if tree == packed and after.buffers == unpacker.buffers[: len(after.buffers)]:
                 return
             # Perhaps only the trip itself has normalised something: compare with a second, untouched arrival.
-            untouched = Unpacker(self, unpacker.buffers).unpack(packed)
             before = Packer(self, grads=False)
-            if before.pack(untouched) != tree:
-                reply["changed_tree"] = tree
-                reply["changed_tree_buffers"] = after.buffers
-                return
-            changed = {
-                index: new
-                for index, (old, new) in enumerate(zip(before.buffers, after.buffers, strict=True))
-                if old != new
-            }
-            if changed:
-                reply["changed"] = changed
+            untouched = before.pack(Unpacker(self, unpacker.buffers).unpack(packed))
+        except wire.WireError:
+            return
+        if untouched != tree:
+            reply["changed_tree"] = tree
+            reply["changed_tree_buffers"] = after.buffers
+            return
+        changed = {
+            index: new for index, (old, new) in enumerate(zip(before.buffers, after.buffers, strict=True)) if old != new
+        }
+        if changed:
+            reply["changed"] = changed
 
     def _do_next(
         self, reply: dict[str, Any], unpacker: Unpacker, iterator: Iterator[Any], options: dict[str, Any]
