@@ -37,9 +37,9 @@ def pairwise_loss(
     empty answer has a = 0, and rounding can put a sure one a little above 0. Just below 0 the odds must still be right:
     float32 a = -1e-8 gives o = 18.4206807.
 
-    Sums that differ by 1e5 leave loss and gradients finite. The references are constants: no gradient reaches them.
-    "ipo" and "hinge" need both of them (ValueError if one is None); the other kinds ignore them. Any other kind:
-    ValueError.
+    Loss and gradients are right for sums that differ by 1e5, too. The references are constants: no gradient reaches
+    them. "ipo" and "hinge" need both of them (ValueError if one is None); the other kinds ignore them. Any other kind,
+    in capitals too: ValueError.
 
     "ipo" is normalised by length as in TRL; the paper's own form has sums throughout.
     """

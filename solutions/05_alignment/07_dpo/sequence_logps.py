@@ -26,8 +26,9 @@ def sequence_logps(logits: Tensor, labels: Tensor, average: bool = False) -> tup
         counts[b] = how many such t there are
 
     and average divides by the count. A label at place 0 has nothing before it: it is neither scored nor counted.
-    Places that are not scored contribute exactly nothing, whatever their logits are. A row without any scored token
-    has logp 0 and count 0, averaged or not, and gradient 0.
+    Places that are not scored contribute exactly nothing, whatever their logits are. A scored token that is ruled out
+    makes the logp of its row -inf. A row without any scored token has logp 0 and count 0, averaged or not, and
+    gradient 0.
 
     Returns (logps, counts): logps (B,) float32, or float64 for float64 logits, differentiable with respect to logits;
     counts (B,) int64. Logits narrower than float32 are widened before anything is computed with them, and the sum is

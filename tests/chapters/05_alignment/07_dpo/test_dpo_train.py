@@ -192,6 +192,21 @@ def test_starts_at_log_2(submission):
         close(history[0]["rewards/margins"], 0.0, atol=1e-5, what="margin of the first step")
 
 
+@points(1)
+def test_equal_rewards(submission):
+    """A policy that is sure of EOS has nothing to learn from answers of EOS alone: accuracy 0 at every step."""
+    desk = submission.prop(Desk)
+    policy = desk.policy(4, 3)
+    sure = {name: torch.zeros_like(value) for name, value in state_of(policy).items()}
+    sure["head.bias"][EOS] = 1000.0  # log p(EOS) is exactly 0, everywhere
+    policy.load_state_dict(sure)
+    pairs = [([1, 2], [EOS], [EOS, EOS]), ([3], [EOS, EOS, EOS], [EOS]), ([4, 5, 6], [EOS, EOS], [EOS, EOS, EOS])]
+    _, history = train(submission, policy, pairs, 0, 3, epochs=2, batch_size=2)
+    for step, entry in enumerate(history):
+        close(entry["rewards/margins"], 0.0, atol=1e-12, what=f"margin of step {step}")
+        close(entry["rewards/accuracies"], 0.0, what=f"accuracy of step {step}, where all rewards are equal")
+
+
 @points(6)
 def test_matches_unpadded_loop(submission, rng):
     """The log and the trained weights are those of a loop that scores every sequence alone, unpadded, in float64."""

@@ -33,6 +33,14 @@ def log_odds(a):
     return a - math.log(-math.expm1(a))
 
 
+def orpo_by_hand(a_c, a_r, beta):
+    """(loss, its slopes in a_c and a_r), for floats; a_c and a_r are below 0."""
+    x = log_odds(a_c) - log_odds(a_r)
+    slope = beta / (1 + math.exp(x)) if x < 500 else 0.0
+    loss = -a_c - beta * (min(x, 0.0) - math.log1p(math.exp(-abs(x))))
+    return loss, (-1 - slope / -math.expm1(a_c), slope / -math.expm1(a_r))
+
+
 def kto_oracle(policy, ref, desirable, kl_policy, kl_ref, beta=0.1, good=1.0, bad=1.0):
     z = max(0.0, float((kl_policy - kl_ref).sum()) / len(kl_policy))
     sign = 2.0 * desirable.to(policy.dtype) - 1.0
@@ -221,14 +229,13 @@ def test_orpo_stability(submission):
             sums = [torch.tensor([a], dtype=dtype, requires_grad=True) for a in (a_c, a_r)]
             losses = submission.pairwise_loss("orpo", *sums, lengths, lengths, beta=0.5)
             a, b = (float(x.detach()) for x in sums)
-            x = log_odds(a) - log_odds(b)
-            expected = -a - 0.5 * (min(x, 0.0) - math.log1p(math.exp(-abs(x))))
+            expected, slopes = orpo_by_hand(a, b, 0.5)
             close(losses, [expected], rtol=1e-5, atol=1e-7, by="element", what=f"orpo, a_c = {a}, a_r = {b}")
             gradients = torch.autograd.grad(losses.sum(), sums)
-            slope = 0.5 / (1 + math.exp(x)) if x < 500 else 0.0
-            for got, want in zip(gradients, (-1 - slope / -math.expm1(a), slope / -math.expm1(b)), strict=True):
+            for got, want in zip(gradients, slopes, strict=True):
                 close(got, [want], rtol=1e-4, atol=1e-7, by="element", what=f"gradient, a_c = {a}, a_r = {b}")
-    for a_c, a_r in ((0.0, -1.0), (-1.0, 0.0), (0.0, 0.0), (1e-7, -1.0), (-1.0, 1e-7)):
+    # Only the odds have the bound: a_c itself stands in the loss as it is.
+    for a_c, a_r in ((0.0, -1.0), (-1.0, 0.0), (0.0, 0.0), (1e-7, -1.0), (-1.0, 1e-7), (0.25, -1.0), (-1.0, 0.25)):
         for length in (lengths, 0 * lengths):
             sums = [torch.tensor([a], requires_grad=True) for a in (a_c, a_r)]
             losses = submission.pairwise_loss("orpo", *sums, length, length)
@@ -241,15 +248,27 @@ def test_orpo_stability(submission):
 
 @points(1)
 def test_extreme_margins(submission):
-    """Sums that differ by 1e5, either way, in float32: finite losses and gradients, of all six objectives."""
+    """Sums that differ by 1e5, either way, in float32: losses and gradients are finite and right, of all six."""
     for big, small in ((-1e5, -1.0), (-1.0, -1e5)):
         refs = {"ref_chosen_sum": torch.tensor([-2.0]), "ref_rejected_sum": torch.tensor([-3.0])}
         length = torch.tensor([4])
         for kind in KINDS:
             sums = [torch.tensor([s], requires_grad=True) for s in (big, small)]
             losses = submission.pairwise_loss(kind, *sums, length, length, **refs, beta=1.0)
-            for got in (losses, *torch.autograd.grad(losses.sum(), sums)):
+            gradients = torch.autograd.grad(losses.sum(), sums)
+            for got in (losses, *gradients):
                 require(bool(got.isfinite().all()), f"{kind} with sums {big} and {small}: not finite", got=got)
+            if kind == "orpo":
+                value, slopes = orpo_by_hand(big / 4, small / 4, 1.0)
+                expected, wanted = torch.tensor([value]).double(), [torch.tensor([x / 4]).double() for x in slopes]
+            else:
+                exact = [x.detach().double().requires_grad_() for x in sums]
+                expected = oracle(kind, *exact, length, length, *doubled(refs.values()), beta=1.0)
+                wanted = torch.autograd.grad(expected.sum(), exact)
+            what = f"{kind} with sums {big} and {small}"
+            close(losses, expected.detach(), rtol=1e-5, atol=1e-6, by="element", what=what)
+            for got, want in zip(gradients, wanted, strict=True):
+                close(got, want, rtol=1e-4, atol=1e-7, by="element", what=f"gradient of {what}")
     policy = torch.tensor([-1e5, -1e5, -1.0, -1.0], requires_grad=True)
     ref, good = torch.tensor([-1.0, -1.0, -1e5, -1e5]), torch.tensor([True, False, True, False])
     losses, _ = submission.kto_loss(policy, ref, good, torch.zeros(4), torch.ones(4), beta=1.0)
@@ -266,7 +285,7 @@ def test_argument_errors(submission):
         for missing in ({}, {"ref_chosen_sum": refs["ref_chosen_sum"]}, {"ref_rejected_sum": refs["ref_rejected_sum"]}):
             with raises(ValueError):
                 submission.pairwise_loss(kind, *pairs, **missing)
-    for kind in ("dpo", "kto", ""):
+    for kind in ("dpo", "kto", "", "IPO", "SimPO", "orpo "):
         with raises(ValueError):
             submission.pairwise_loss(kind, *pairs, **refs)
 

@@ -164,6 +164,17 @@ def test_unscored_places_are_inert(submission):
     require(not gradient[unscored].any(), "a place that is not scored has a gradient", got=gradient[unscored])
 
 
+@points(1)
+def test_unlikely_tokens(submission):
+    """Scored tokens 30,000 below the others, and ruled out altogether: -30,000 and -inf, and no other row suffers."""
+    for dtype in (torch.float32, torch.float64):
+        for average in (False, True):
+            for low in (-3e4, -torch.inf):
+                logits, labels, _ = draw(17, 3, 5, 6, dtype, valid=1.0)
+                logits[1, 2, labels[1, 3]] = low
+                check(submission, logits, labels, average, atol=1e-2)
+
+
 @points(3)
 def test_low_precision(submission):
     """bfloat16 and float16 logits: float32 results, within 0.01 of float64 over 600 tokens, and a gradient."""
