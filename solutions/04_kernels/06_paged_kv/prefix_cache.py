@@ -93,6 +93,9 @@ class PrefixCache:
     def start(self, seq: int, tokens: Sequence[int], salt: Hashable = None) -> int:
         """Admits a sequence with this prompt; returns how many of its tokens were found, as `match` counts them.
 
+        The prompt is a list or a tuple, and stays the caller's: the cache never changes it, and what becomes of it
+        after the call does not matter.
+
         The found blocks are held by one sequence more. For the rest of the prompt, a last part of a block included, new
         blocks are taken, in order of the table. ValueError for an empty prompt and for a sequence that is running.
         OutOfBlocks if the rest needs more blocks than the queue holds besides those found; then nothing has changed:
@@ -165,7 +168,7 @@ class PrefixCache:
         ### END SOLUTION
 
     def table(self, seq: int) -> list[int]:
-        """The blocks of a running sequence, in order of its tokens."""
+        """The blocks of a running sequence, in order of its tokens, as a list of its own."""
         ### BEGIN SOLUTION
         return list(self._running[seq].table)
         ### END SOLUTION

@@ -216,6 +216,18 @@ def test_same_block_other_history(submission):
     large = 2**61 - 1
     for tokens in ([large, 5, 7], [0, large + 5, 7], [0, 5, 8]):
         walk.match(tokens)
+    # Numbers that have the same digits one after the other, the same sum, remainder or nearest float.
+    block = [1, 23, 4, 2**53]
+    walk = Walk(submission, 40, 4)
+    walk.start(0, [*block, *block, 0])
+    walk.commit(0, 9)
+    others = [12, 3, 4, 2**53], [23, 1, 4, 2**53], [1, 23, 2**53, 4], [1, 1, 23, 4], [1, 23, 4, 2**53 + 1]
+    for other in (*others, [1 + 2**64, 23, 4, 2**53], [1, 23 + 2**32, 4, 2**53], [1, 23, 4, 2**200]):
+        for tokens in ([*other, 0], [*block, *other, 0], [*other, *block, 0]):
+            walk.match(tokens)
+        walk.start(1, [*other, *block, 0])
+        walk.commit(1, 9)
+        walk.finish(1)
 
 
 @points(2)
@@ -225,7 +237,7 @@ def test_salt_separates(submission):
     walk = Walk(submission, 30, 2)
     walk.start(0, prompt)
     walk.commit(0, 5)
-    salts = (None, "tenant", "", 0, 1, 2, 3, 4, -1, (), (4, 4), ("tenant", 1), b"x")
+    salts = (None, "tenant", "", 0, 1, 2, 3, 4, -1, (), (4, 4), ("tenant", 1), b"x", "None", "0", "1", "()", "b'x'")
     for salt in salts:
         walk.match(prompt, salt)
         walk.match([6, 6, 8], salt)
@@ -300,6 +312,17 @@ def test_own_block_stays_unfindable(submission):
     walk.commit(3, 3)
     walk.match([*prompt, 6, 7])
     walk.start(4, [*prompt, 6, 7])
+    # The same, block by block: a commit that ends with the block that is not findable.
+    walk = Walk(submission, 9, 2)
+    for seq in (0, 1):
+        walk.start(seq, prompt)
+    walk.commit(0, 2)
+    for computed in (2, 3, 4, 5):
+        walk.commit(1, computed)
+        walk.match(prompt)
+    walk.commit(0, 5)
+    walk.finish(1)
+    walk.match(prompt)
 
 
 STEPS = lists(tuples(integers(0, 9), integers(0, 7), integers(0, 11), integers(0, 4)), max_size=30)
@@ -472,6 +495,36 @@ def test_bad_input_raises(submission):
     walk.match([1, 2, 3])
     equal(walk.cache.match((1, 2, 3)), 2, "match of a tuple")
     walk.start(1, (1, 2, 3))
+
+
+class Caller:
+    """Lives beside the submission, where a prompt is the very list that the cache was given."""
+
+    def reuse(self, cache):
+        """(the list after appends, tokens found of the prompt as it was, tokens found of the list as it is)."""
+        prompt = [1, 2, 3]
+        cache.start(0, prompt)
+        cache.append(0, 4)
+        seen = list(prompt)
+        prompt[:] = [7, 7, 7, 7, 7]
+        cache.commit(0, 4)
+        table = cache.table(0)
+        table.clear()
+        return seen, cache.match([1, 2, 3, 4, 5]), cache.match(prompt), len(cache.table(0))
+
+
+@points(1)
+def test_prompt_and_table_are_the_callers(submission):
+    """Appends leave the caller's list alone; changes of it, or of a table, do not reach the cache; tuples work."""
+    got = submission.prop(Caller).reuse(submission.PrefixCache(6, 2))
+    equal(got, ([1, 2, 3], 4, 0, 2), "(list after an append, match of the old prompt, match of the list, blocks)")
+    walk = Walk(submission, 6, 2)
+    walk.start(0, (1, 2, 3))
+    for token in (4, 5):
+        walk.append(0, token)
+    walk.commit(0, 5)
+    walk.match((1, 2, 3, 4, 5))
+    walk.match([1, 2, 3, 4, 6])
 
 
 class Watched:
