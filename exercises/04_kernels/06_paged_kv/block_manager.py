@@ -33,7 +33,8 @@ class BlockManager:
         raise NotImplementedError("4.6/block_manager: write BlockManager.__init__")
 
     def create(self, seq: int, tokens: int) -> list[int]:
-        """A new sequence with slots for `tokens` >= 0 tokens, in as few blocks as hold them. Returns its table.
+        """A new sequence with slots for `tokens` >= 0 tokens, in as few blocks as hold them. Returns its table,
+        as a list of its own.
 
         ValueError if the id exists. OutOfBlocks if there are too few free blocks.
         """

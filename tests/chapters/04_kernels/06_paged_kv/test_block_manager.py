@@ -413,6 +413,14 @@ def test_bad_input_raises(submission):
 
 
 @needs("worked_example")
+@points(1)
+def test_own_lists(submission):
+    """What create and table hand out is the caller's: to change it changes no table."""
+    kept, *tables = submission.prop(Driver).scribble(submission.BlockManager(6, 2))
+    equal(tables, [kept, kept], "tables of a sequence and its fork, after the caller changed the lists that it got")
+
+
+@needs("worked_example")
 @points(2)
 def test_cost_append(submission):
     """Lines run by append, slot and can_append: the same for 100 and 20,000 tokens; at most in proportion to blocks."""
@@ -461,7 +469,18 @@ def test_cost_fork(submission):
 
 
 class Driver:
-    """Lives beside the submission: many calls without a message each."""
+    """Lives beside the submission: many calls without a message each, and lists that are not copied on the way."""
+
+    def scribble(self, manager):
+        """What is left of two tables after the lists that were handed out are changed."""
+        created = manager.create(0, 5)
+        kept = list(created)
+        created.reverse()
+        created.append(7)
+        manager.fork(0, 1)
+        for seq in (0, 1):
+            manager.table(seq).clear()
+        return kept, manager.table(0), manager.table(1)
 
     def grow(self, manager, seq, times):
         for _ in range(times):
