@@ -156,7 +156,8 @@ def test_matches_contiguous_attention(submission, sequences, block_size, heads, 
     """Any mix of prefill chunks, decodes and empty sequences, any block size, group and scale: agrees with float64."""
     HK, G = heads
     b = batch(sequences, block_size=block_size, HK=HK, G=G, D=D, seed=seed, stale=9.0)
-    check(submission, b, scale=scale)
+    # The error of a float32 score grows with its size, and exp makes it a relative error of the weight.
+    check(submission, b, scale=scale, rtol=1e-5 * max(1.0, abs(scale or 0.0) * D**0.5))
 
 
 @points(2)
