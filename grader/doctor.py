@@ -116,11 +116,11 @@ def _isolation() -> Finding:
     if os.name != "posix":
         return Finding("isolation", State.ABSENT, "none", "your code runs without limits: use Linux, macOS or WSL")
     known = "; ".join(f"{what}: {how}" for what, how in limits.abilities().items())
-    reach = (
-        "it reads the system's files and Python's, writes in a folder of its own, and has no network (Landlock)"
-        if landlock.version()
-        else "it may read and write what you may (Landlock, in Linux 5.13 and later, would prevent that)"
-    )
+    reach = "it may read and write what you may (Landlock, in Linux 5.13 and later, would prevent that)"
+    if landlock.version():
+        reach = "it reads the system's files and Python's and writes in a folder of its own (Landlock)"
+    if landlock.version() >= landlock.COVERS_TCP:
+        reach += ", without TCP connections"
     return Finding("isolation", State.FINE, "process", f"your code runs in its own process; {known}; {reach}")
 
 

@@ -32,10 +32,14 @@ _RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 _SEE = _EXECUTE | _READ | _LIST
 
+COVERS_TCP = 4
+"""The first version that covers TCP (Linux 6.7); no version covers UDP."""
 _TCP = 0b11
 """Binding and connecting."""
 _SCOPES = 0b11
 """Abstract sockets, and signals, of processes outside."""
+
+_in_force = [False]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix/store", "/sys")
@@ -76,7 +80,7 @@ def rules(folder: str, network: bool) -> int | None:
         return None
     rights = _RIGHTS_BY_VERSION[min(known, 5)]
     words = [rights]
-    if known >= 4:
+    if known >= COVERS_TCP:
         words.append(0 if network else _TCP)
     if known >= 6:
         words.append(_SCOPES)
@@ -97,10 +101,15 @@ def rules(folder: str, network: bool) -> int | None:
     return descriptor
 
 
-def restrict(descriptor: int) -> bool:
-    """Puts this thread, and what it starts, under the rules for good. False if the kernel would not."""
+def restrict(descriptor: int) -> None:
+    """Puts this thread, and what it starts, under the rules for good; `is_in_force` says whether the kernel did."""
     _allow(descriptor, f"/proc/{os.getpid()}", _SEE)
-    return no_new_privileges() and _system_call(_RESTRICT, ctypes.c_int(descriptor), ctypes.c_uint32(0)) == 0
+    _in_force[0] = no_new_privileges() and _system_call(_RESTRICT, ctypes.c_int(descriptor), ctypes.c_uint32(0)) == 0
+
+
+def is_in_force() -> bool:
+    """Whether this process is under rules."""
+    return _in_force[0]
 
 
 def _readable() -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from grader.worker import landlock
+
 _MESSAGE_LIMIT = 4000
 _REACH = "while it is graded your code may read the system's files and write in its working folder, nothing else"
 
@@ -15,7 +17,7 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
         message = str(error)[:_MESSAGE_LIMIT]
     except BaseException:
         message = "(its message could not be made)"
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) and landlock.is_in_force():
         message += f" ({_REACH})"
     description = {
         "type": type(error).__name__,

@@ -404,7 +404,7 @@ OUTSIDE = {
 @pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
 @pytest.mark.parametrize("where", OUTSIDE)
 def test_a_submission_reaches_nothing_outside(toy_judge: Judge, where: str) -> None:
-    if where == "the network" and landlock.version() < 4:
+    if where == "the network" and landlock.version() < landlock.COVERS_TCP:
         pytest.skip("Landlock covers TCP from version 4 on")
     root = str(Path(__file__).parents[2])
     reach = f"""
@@ -420,6 +420,13 @@ def double(x):
         return x * 2
 """
     assert "value" in passed(grade(toy_judge, HONEST + reach))
+
+
+@pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+def test_what_is_out_of_reach_is_said(toy_judge: Judge) -> None:
+    report = grade(toy_judge, HONEST + "\n\ndef double(x):\n    open('/tmp/left-by-a-submission', 'w')\n")
+    (check,) = (check for check in report.checks if check.name == "value")
+    assert "write in its working folder, nothing else" in check.message
 
 
 @pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")

@@ -243,7 +243,7 @@ def _library_handlers() -> dict[type, _Handler]:
             torch.Tensor: Packer.tensor,
             torch.nn.Parameter: Packer.tensor,
             torch.Size: lambda p, v: _Ext(TUPLE, p.pack([int(n) for n in v])),
-            torch.dtype: lambda p, v: _Ext(DTYPE, str(v)[6:].encode()),
+            torch.dtype: lambda p, v: _Ext(DTYPE, _name_of(v).encode()),
             torch.device: lambda p, v: _Ext(DEVICE, str(v).encode()),
             torch.Generator: _torch_generator,
         }
