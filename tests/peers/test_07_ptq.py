@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,14 @@ from reference import solution
 from torch import Tensor
 
 CHAPTER = "04_kernels/07_ptq"
-NO_NEURAL_COMPRESSOR = "neural-compressor is an optional peer: pip install neural_compressor_pt accelerate"
-NO_TORCHAO = "torchao is an optional peer: pip install torchao"
+NO_NEURAL_COMPRESSOR = "neural-compressor is an optional peer: pip install -e '.[peers]'"
+NO_TORCHAO = "torchao is an optional peer: pip install -e '.[peers]'"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """neural-compressor leaves a folder wherever it runs."""
+    monkeypatch.chdir(tmp_path)
 
 
 obq = solution(CHAPTER, "obq")
